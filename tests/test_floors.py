@@ -72,10 +72,10 @@ ROOMS: dict[str, set[str]] = {
 """What each room, a package or module directly below `tegula`, may import of the others."""
 
 _JSON = {"errors", "json"}
-_FUTURES = {"errors", "resumable", "future"}
+_FUTURES = {"errors", "future"}
 _INDEX = {*_JSON, "index"}
 _CONSTRAINTS = {*_INDEX, "constraints"}
-_KVSTORE = {*_JSON, *_FUTURES, "batch", "context", "kvstore", "memory_keys"}
+_KVSTORE = {*_JSON, *_FUTURES, "context", "kvstore", "memory_keys"}
 _SPEC = {*_CONSTRAINTS, *_KVSTORE, "spec"}
 _DRIVERS = {*_SPEC, "views", "drivers"}
 TENSORSTORE: dict[str, set[str]] = {
@@ -84,13 +84,10 @@ TENSORSTORE: dict[str, set[str]] = {
     "json": {"errors"},
     "index": _JSON,
     "constraints": _INDEX,
-    "resumable": set(),
-    "future": {"errors", "resumable"},
-    "batch": _FUTURES,
-    "context_resources": _JSON,
+    "future": {"errors"},
     "memory_keys": set(),
-    "context": {*_JSON, "context_resources", "memory_keys"},
-    "kvstore": {*_JSON, *_FUTURES, "batch", "context", "memory_keys"},
+    "context": {*_JSON, "memory_keys"},
+    "kvstore": {*_JSON, *_FUTURES, "context", "memory_keys"},
     "spec": {*_CONSTRAINTS, *_KVSTORE},
     "views": {*_INDEX, "spec"},
     "drivers": {*_SPEC, "views"},

@@ -75,7 +75,8 @@ def test_tree_draws_groups_and_members(source):
     assert run("tree", source).stdout == f"{tegula.open(str(source)).tree()}\n"
     assert run("tree", source, "--depth", 1).stdout.splitlines() == ["/", "├── era", "└── names (3,) string"]
     assert run("tree", f"{source}::names").stdout == "/names (3,) string\n"
-    array = {"name": "t", "kind": "array", "format": "zarr3", "shape": [5, 4, 3], "dtype": "float32"}
+    array: dict[str, object] = {"name": "t", "kind": "array", "format": "zarr3", "shape": [5, 4, 3], "dtype": "float32"}
+    array["dimension_names"] = ["a", "b", "c"]
     assert facts("tree", source)["members"][0] == {
         "name": "era",
         "kind": "group",
@@ -103,7 +104,8 @@ def test_ls_lists_members(source):
     assert "(5, 4, 3)  float32" in run("ls", "-l", f"{source}::era").stdout
     output = facts("ls", "-l", f"{source}::era")
     stored = tegula.open(str(source), path="era/t").nbytes_stored()
-    array = {"name": "t", "kind": "array", "format": "zarr3", "shape": [5, 4, 3], "dtype": "float32"}
+    array: dict[str, object] = {"name": "t", "kind": "array", "format": "zarr3", "shape": [5, 4, 3], "dtype": "float32"}
+    array["dimension_names"] = ["a", "b", "c"]
     assert output == [{**array, "nbytes_stored": stored}]
     assert facts("ls", source)[0] == {"name": "era", "kind": "group", "format": "zarr3"}
 

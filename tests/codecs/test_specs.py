@@ -275,3 +275,25 @@ def test_converted_arrays_state_the_same_options() -> None:
     with pytest.raises(MetadataError, match="keepbits"):
         tegula.convert(group, target, codecs="bitround")
     assert [*target.list()] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "option", "level"),
+    [
+        ("zstd:9", "level", 9),
+        ("gzip:1", "level", 1),
+        ("blosc:7", "clevel", 7),
+        ("zlib:2", "level", 2),
+        ("zstd:-3", "level", -3),
+    ],
+)
+def test_a_name_may_have_a_level(text: str, option: str, level: int) -> None:
+    (spec,) = codec_specs(text)
+    assert spec.configuration[option] == level
+    assert spec.name == codec_specs(text.partition(":")[0])[0].name
+
+
+@pytest.mark.parametrize("text", ["bytes:1", "zstd:", "zstd:high", "nothing:1", ":1", "crc32c:1"])
+def test_no_level(text: str) -> None:
+    with pytest.raises(MetadataError, match="level"):
+        codec_specs(text)

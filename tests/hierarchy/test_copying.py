@@ -324,7 +324,7 @@ def test_an_error_leaves_no_directory(tmp_path: Path, monkeypatch: pytest.Monkey
     def fail(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(LocalStore, "_put", fail)
+    monkeypatch.setattr(LocalStore, "set", fail)
     with pytest.raises(KeyboardInterrupt):
         tegula.copy(tmp_path / "a", tmp_path / "b")
     assert os.listdir(tmp_path) == ["a"]

@@ -74,7 +74,7 @@ def test_a_unit_that_the_old_process_records_is_not_done_in_the_new_job(
     again.job = new.job
     again.read()
     assert 5 in again
-    assert again.sum_of(0, 8)["read"] == 2
+    assert again.sum_of(Piece("a", (8,), regular_grid((1,))))["read"] == 2
 
 
 def test_joined_plan_stays_when_its_first_process_is_refused() -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from collections import deque
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -590,17 +591,19 @@ def test_the_ledger_is_small() -> None:
         for number in range(first, first + 256):
             ledger.record(number, {"read": nbytes, "written": nbytes, "checksum": 2**64 - 1 - number})
         assert ledger.nbytes() < count * nbytes * 0.001
-        ledger.gather(range(first, first + 256))
+        ledger.merge(deque(range(first, first + 256)))
     assert ledger.nbytes() < 4096 * 2
     again = Ledger(store, "")
     again.read()
     assert all(number in again for number in range(count))
     assert count not in again
-    assert again.sum_of(0, count)["read"] == count * nbytes
+    assert again.sum_of(plan.pieces["x"])["read"] == count * nbytes
 
 
-@pytest.mark.parametrize("how", ["complete", "gather"])
-def test_units_count_as_done_while_their_records_are_merged(how: str) -> None:
+@pytest.mark.parametrize("how", ["complete", "merge"])
+def test_units_count_as_done_while_their_records_are_merged(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tegula.jobs.ledger.RUN", 8)
+
     class Slow(MemoryStore):
         after_listing: Any = None  # called once, when the keys have been listed: what another part of the job does
 
@@ -618,10 +621,12 @@ def test_units_count_as_done_while_their_records_are_merged(how: str) -> None:
     for number in range(8):
         ledger.record(number, {"read": 1})
     other = Ledger(store, "")
-    put_together = {"complete": partial(ledger.complete, 0, 8), "gather": partial(ledger.gather, range(8))}
-    store.after_listing = put_together[how]
+    store.after_listing = {
+        "complete": partial(ledger.complete, plan.pieces["x"]),
+        "merge": partial(ledger.merge, deque(range(8))),
+    }[how]
     other.read()
-    assert other.left_of(0, 8) == 0
+    assert other.left_of(plan.pieces["x"]) == 0
 
 
 def test_a_sparse_array_of_a_billion_chunks_is_resumed() -> None:

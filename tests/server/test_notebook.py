@@ -25,12 +25,13 @@ def closed() -> Any:
     notebook._servers.clear()
 
 
-@pytest.mark.parametrize("kind", ["array", "group", "table"])
+@pytest.mark.parametrize("kind", ["array", "group", "table", "view"])
 def test_a_view_is_a_frame(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notebook, "find_spec", lambda name: None)
     node: Any = {
         "array": lambda: tegula.create_array({}, shape=3, dtype="u1"),
         "group": lambda: tegula.create_group({}),
+        "view": lambda: tegula.create_array({}, shape=3, dtype="u1").lazy[1:],
         "table": lambda: tegula.create_table({}, {"a": [1]}, format="bcolz"),
     }[kind]()
     shown = node.view(height=300)
@@ -42,7 +43,8 @@ def test_a_view_is_a_frame(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ask(url, f"/?{query}", accept="text/html").status == 200
     assert ask(url, "/", accept="text/html").status == 401  # other users of the machine
     assert shown.server.token not in repr(shown)
-    assert node.view().server is shown.server  # one for all views of a node
+    if kind != "view":  # each of which is new
+        assert node.view().server is shown.server  # one for all views of a node
     shown.server.close()
     assert node.view().server is not shown.server
 

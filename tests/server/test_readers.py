@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from tests.archives import CASES, open_case
 from tests.server.asking import ask
+from tests.views.many import many_arrays
 from tests.zarr.test_fixtures import EXPERIMENTAL, LACKS, columns_of, same, unpacked
 
 import tegula
@@ -205,6 +206,19 @@ def test_zarrita(server: Any, unpacked: Path, zarrita: Path) -> None:
     assert not wrong, "\n".join(f"{url}: {why}" for url, why in wrong)
     assert done > 300
     assert len(lacking) < done / 2
+
+
+@pytest.mark.slow
+def test_zarrita_reads_many_arrays_as_one(tmp_path: Path, zarrita: Path) -> None:
+    values, paths = many_arrays(tmp_path)
+    tegula.save_view(tegula.concat(paths), tmp_path / "all.json")
+    with (
+        tegula.serve(tmp_path / "all.json", port=0) as whole,
+        tegula.serve(tegula.concat(paths)[5:, ::-1], port=0) as part,
+    ):
+        for actual, expected in zip(read_by_zarrita(zarrita, [whole.url, part.url]), (values, values[5:, ::-1])):
+            assert actual.get("shape") == [*expected.shape], actual
+            assert agree(actual["values"], expected)
 
 
 # --- GDAL, through /vsicurl

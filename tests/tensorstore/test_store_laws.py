@@ -7,6 +7,7 @@ import pytest
 import tensorstore
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tensorstore.recorded_errors import kind_and_code
 
 import tegula.tensorstore as ts
 
@@ -184,7 +185,9 @@ def test_stacks_mean_the_same(data: Any) -> None:
     assert str(ours.domain) == str(theirs.domain)
     error = theirs.read().exception()
     if error is not None:
-        assert str(ours.read().exception()) == str(error)
+        with pytest.raises(ValueError) as raised:
+            ours.read().result()
+        assert kind_and_code(raised.value) == kind_and_code(error)
         return
     assert np.array_equal(ours.read().result(), theirs.read().result())
     for store in results:
@@ -195,8 +198,8 @@ def test_stacks_mean_the_same(data: Any) -> None:
 def test_indices_beyond_the_end_are_found_when_reading() -> None:
     view = ts.array([1, 2, 3], dtype=ts.int32)[[0, 5]]
     assert view.shape == (2,)
-    error = view.read().exception()
-    assert str(error) == "OUT_OF_RANGE: Index 5 is outside valid range [0, 3)"
+    with pytest.raises(ValueError, match=r"OUT_OF_RANGE: Index 5 .* dimension 0"):
+        view.read().result()
 
 
 @pytest.mark.parametrize("driver", ["array", "zarr", "zarr3"])

@@ -17,6 +17,7 @@ from tegula.errors import MetadataError, NotFoundError, ReadOnlyError, Selection
 
 from .chains import steps
 
+VALUES = np.arange(12).reshape(3, 4)
 FORMATS = ["zarr3", "zarr2", "zarr1", "bcolz"]
 
 
@@ -109,6 +110,27 @@ def test_records_are_joined() -> None:
     view = tegula.concat([tegula.create_array({}, data=records), tegula.create_array({}, data=records[:1])])
     np.testing.assert_array_equal(view["a"][1:][...], [3, 1])
     np.testing.assert_array_equal(view[::-1][...], np.concatenate([records, records[:1]])[::-1])
+
+
+def test_names_are_those_of_the_arrays_that_have_some() -> None:
+    def named(*names: str | None) -> Any:
+        return tegula.create_array({}, data=VALUES, dimension_names=names or None)
+
+    assert tegula.concat([named(), named("t", None), named(None, "x")]).dimension_names == ("t", "x")
+    assert tegula.concat([named("t", "x"), named("t", "y")]).dimension_names == ("t", None)
+    assert tegula.concat([named("x", "t"), named("t", "x")]).dimension_names is None
+    assert tegula.concat([named("t", "x"), named()]).sel(t=slice(1, 3)).shape == (2, 4)
+
+
+def test_parts_do_not_cross_arrays(tmp_path: Path) -> None:
+    arrays = [tegula.create_array(tmp_path / str(n), data=np.ones((10, 4)), chunks=(4, 2)) for n in range(3)]
+    joined = tegula.concat(arrays)
+    assert joined.chunks is None
+    assert joined.to_dask(chunks=None).chunks == ((10, 10, 10), (2, 2))
+    tegula.save_view(joined, tmp_path / "v.json")
+    opened = tegula.open(tmp_path / "v.json")
+    assert opened.to_dask(chunks=None).chunks == ((10, 10, 10), (2, 2))
+    assert tegula.open(opened.as_store()).chunks == (10, 2)
 
 
 @pytest.mark.parametrize(

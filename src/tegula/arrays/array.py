@@ -104,22 +104,23 @@ class Array(Node):
     @property
     def ndim(self) -> int:
         """Number of axes."""
-        return self.stored.metadata.ndim
+        return len(self.stored.metadata.shape)
 
     @property
     def size(self) -> int:
         """Number of elements."""
-        return prod(self.shape)
+        return prod(self.stored.metadata.shape)
 
     @property
     def itemsize(self) -> int:
         """Bytes that one element takes in memory; for elements of variable length, those of a reference."""
-        return self.dtype.itemsize
+        return self.stored.metadata.data_type.numpy.itemsize
 
     @property
     def nbytes(self) -> int:
         """Bytes that all elements take in memory."""
-        return self.size * self.itemsize
+        metadata = self.stored.metadata
+        return prod(metadata.shape) * metadata.data_type.numpy.itemsize
 
     @property
     def fill_value(self) -> Any:

@@ -19,9 +19,10 @@ from tegula.formats import Format, find_format
 from tegula.formats.dimension_names import attributes_without
 from tegula.metadata.conventions import FILL, fill_attribute, fill_of_attribute, text_attribute
 from tegula.metadata.data_types import DataType
+from tegula.metadata.masks import as_attribute, fill_text
 from tegula.metadata.nodes import ArrayMetadata
 
-__all__ = ["as_attribute", "attribute_of", "attributes_of", "keep_mask"]
+__all__ = ["attribute_of", "attributes_of", "keep_mask"]
 
 _MASKED: Final = "biufc"  # types for which xarray has masks in both formats
 _MOST_CHUNKS: Final = 2**20  # absent chunks that are written because the fill value changes
@@ -46,12 +47,12 @@ def keep_mask(source: Array, draft: ArrayMetadata, fmt: Format, notes: list[str]
     missing = _missing_chunks(source, new)
     if missing > _MOST_CHUNKS:
         notes.append(
-            f"the fill value {_text(draft)} is kept, which xarray reads as a missing value: "
+            f"the fill value {fill_text(draft)} is kept, which xarray reads as a missing value: "
             f"without it, {missing} chunks that are not stored would have to be written"
         )
         return draft, False
-    now = _text(new) if new.fill_value is None else f"{_text(new)}, the value that marks missing data"
-    notes.append(f"the fill value was {_text(draft)} and is now {now}; each chunk is stored")
+    now = fill_text(new) if new.fill_value is None else f"{fill_text(new)}, the value that marks missing data"
+    notes.append(f"the fill value was {fill_text(draft)} and is now {now}; each chunk is stored")
     return new, True
 
 
@@ -80,30 +81,6 @@ def attribute_of(value: Any, data_type: DataType, draft: ArrayMetadata) -> Any:
     way = find_format(draft.format).mask if draft.dimension_names is not None else ""
     encoded = fill_attribute(value, data_type, way)
     return fill_attribute(value, data_type, "") if encoded is None else encoded
-
-
-def _text(metadata: ArrayMetadata) -> str:
-    return "undefined" if metadata.fill_value is None else f"{metadata.fill_value.item()!r:.80}"
-
-
-def as_attribute(draft: ArrayMetadata, notes: list[str]) -> ArrayMetadata:
-    """Write the mask of a Zarr v2 array, its fill value or else its attribute, into the attribute as Zarr v3 has it."""
-    attributes, data_type = dict(draft.attributes), draft.data_type
-    plain = attributes.pop(FILL, None)
-    fill = draft.fill_value if draft.fill_value is not None else fill_of_attribute(plain, data_type)
-    encoded = None if fill is None else fill_attribute(fill, data_type, "attribute")
-    if encoded is not None:
-        attributes[FILL] = encoded
-    elif fill is not None and isinstance(fill.item(), (str, bytes)) and fill.item():  # "" is the usual fill value
-        attributes.setdefault("missing_value", text_attribute(fill.item()))
-        if isinstance(fill.item(), bytes):
-            notes.append(
-                f"{_text(draft)} marks missing data, but not for xarray's own engine, which knows no such mask"
-            )
-    elif plain is not None or (fill is not None and data_type.numpy.kind not in "mM"):  # times have no mask but NaT
-        text = f"{plain!r:.80}" if draft.fill_value is None else _text(draft)
-        notes.append(f"{text} no longer marks missing data, since xarray knows no such {FILL} in Zarr v3")
-    return replace(draft, attributes=attributes)
 
 
 def _as_fill_value(draft: ArrayMetadata) -> ArrayMetadata:

@@ -6,20 +6,26 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from tegula import engine
 from tegula.arrays import selecting
 from tegula.engine import StoredArray
+from tegula.formats import find_format
 from tegula.metadata.chunk_grids import ChunkGrid, RegularAxis
+from tegula.runtime.deferred import Later
 from tegula.stores.identity import lasting_text, unique_location
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     from tegula.engine import Future
     from tegula.indexing import Plan, Transform
+    from tegula.metadata import masks
     from tegula.metadata.data_types import DataType
     from tegula.stores import Store
+else:
+    masks = Later("tegula.metadata.masks")
 
 __all__ = ["ViewedArray", "dask_token"]
 
@@ -79,12 +85,27 @@ class ViewedArray:
         )
 
     @property
+    def parts(self) -> tuple[int, ...]:
+        metadata = self.array.stored.metadata
+        return tuple(
+            [
+                axis.chunk if type(axis) is RegularAxis else max(1, size)
+                for axis, size in zip(metadata.grid.axes, metadata.shape)
+            ]
+        )
+
+    @property
     def names(self) -> tuple[str | None, ...] | None:
         return self.array.dimension_names
 
     @property
     def attrs(self) -> Mapping[str, Any]:
         return self.array.attrs
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        metadata = self.array.stored.metadata
+        return masks.with_mask(metadata, find_format(metadata.format).mask).attributes
 
     @property
     def location(self) -> str:
@@ -100,11 +121,13 @@ class ViewedArray:
 
     def read(self, transform: Transform, field: Any, out: Any, *, is_point: bool) -> Any:
         stored = self.array.stored
-        if out is None and field is None and (transform.shape or is_point):
+        if out is None and field is None:
             selection = transform.in_order(stored.metadata.shape)
             values = None if selection is None else stored.executor.get(stored, selection)
-            if values is not None:
+            if values is not None and (transform.shape or is_point):
                 return values
+            if isinstance(values, np.generic) and self.dtype.isnative:
+                return np.asarray(values)
         chosen = transform if field is None else (field, transform)
         return selecting.read(stored, chosen, partial(_plan, is_point=is_point), out)
 

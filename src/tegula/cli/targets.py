@@ -5,13 +5,14 @@ from __future__ import annotations
 import os.path
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import typer
 
 from tegula.arrays.array import Array
 from tegula.cli.completion import complete_target
 from tegula.cli.values import parse_value
+from tegula.errors import UnsupportedError
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open_stored as open_node
 from tegula.stores.targets.opening import options_of_both
@@ -24,6 +25,7 @@ __all__ = [
     "StorageOptions",
     "Target",
     "TargetStorageOptions",
+    "needs_array",
     "open_target",
     "options_of_second",
     "parse_setting",
@@ -33,6 +35,7 @@ __all__ = [
 ]
 
 Node = Array | Group | Table
+_MOST: Final = 10  # names of members in a message
 
 
 def target_argument(metavar: str, help: str) -> Any:
@@ -131,6 +134,13 @@ def open_target(
     node = open_node(target, mode, storage_options=dict(settings or ()), **options)
     with node.store:
         yield node
+
+
+def needs_array(group: Group, target: str) -> UnsupportedError:
+    """Return the error of a command that needs an array and got a group, with the names of its members."""
+    names = [*group]
+    listed = f": {', '.join(names[:_MOST])}{', …' if len(names) > _MOST else ''}" if names else ""
+    return UnsupportedError(f"this is a group; name one of its arrays as PATH::INNER{listed}", path=target)
 
 
 def options_of_second(

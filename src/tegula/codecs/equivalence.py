@@ -66,9 +66,14 @@ def decode_alike(one: Codecs, one_type: DataType, other: Codecs, other_type: Dat
     >>> decode_alike(old, as_data_type(">i2"), new, as_data_type("i2"))
     True
     """
-    first = _meaning(one, one_type)
-    second = first if one == other and one_type == other_type else _meaning(other, other_type)
-    return first is not None and first == second
+    if one == other and one_type == other_type:
+        return _is_known(one)
+    return _is_known(one) and _is_known(other) and _meaning(one, one_type) == _meaning(other, other_type)
+
+
+def _is_known(codecs: Codecs) -> bool:
+    """Return whether it is known what decoding with a chain depends on."""
+    return not any(not codec.must_understand or codec.name == "sharding_indexed" for codec in _core(codecs))
 
 
 def _name(codec: CodecSpec) -> str:
@@ -85,12 +90,9 @@ def _core(codecs: Codecs) -> Codecs:
     return codecs[:end]
 
 
-def _meaning(codecs: Codecs, data_type: DataType) -> list[Any] | None:
-    """Return the properties of a chain that decoding depends on, in comparable form; ``None`` if they are unknown."""
-    core = _core(codecs)
-    if any(not codec.must_understand or codec.name == "sharding_indexed" for codec in core):
-        return None
-    dtype = data_type.numpy
+def _meaning(codecs: Codecs, data_type: DataType) -> list[Any]:
+    """Return the properties of a chain that decoding depends on, in comparable form."""
+    core, dtype = _core(codecs), data_type.numpy
     typed = not _UNTYPED.issuperset(map(_name, core))  # then the byte order in memory matters
     steps: list[Any] = [(dtype if typed else dtype.newbyteorder("="), data_type.variable)]
     early = _early_filters(core, dtype)

@@ -106,6 +106,8 @@ def codec_specs(value: Any) -> list[CodecSpec]:
     --------
     >>> codec_specs([{"id": "delta", "dtype": "<i4"}, "zstd"])[0].name, codec_specs("none")
     ('numcodecs.delta', [])
+    >>> codec_specs("zstd:9")[0].configuration["level"]
+    9
     >>> codec_specs({"name": "bitround", "keepbits": 10})
     [CodecSpec(name='bitround', configuration={'keepbits': 10}, must_understand=True)]
     """
@@ -129,7 +131,7 @@ def _codec_spec(item: Any) -> CodecSpec:
     if item == "none":
         raise MetadataError("'none' means no codecs at all; it can't be one of several", field="codecs")
     if isinstance(item, str):
-        item = {"name": item}
+        item = _with_level(item)
 
     # name and options
     wrong = MetadataError(f"{item!r:.80} is not a codec", field="codecs")
@@ -153,6 +155,21 @@ def _codec_spec(item: Any) -> CodecSpec:
         parts = [part for part in ("codecs", "index_codecs") if part in options]
         options = {**options, **{part: _as_json(codec_specs(options[part])) for part in parts}}
     return CodecSpec(name, {**_DEFAULTS.get(name, {}), **options}, item.get("must_understand") is not False)
+
+
+def _with_level(text: str) -> dict[str, Any]:
+    """Return the name in a text such as ``zstd`` or ``zstd:9`` with the level behind it."""
+    name, colon, level = text.partition(":")
+    if not colon:
+        return {"name": name}
+    known = _DEFAULTS.get(name) or _DEFAULTS.get(f"{_PREFIX}{name}", {})
+    option = next((option for option in ("level", "clevel", "preset") if option in known), None)
+    if option is None:
+        raise MetadataError(f"the codec {name!r:.80} has no level to set as in {text!r:.80}", field="codecs")
+    try:
+        return {"name": name, option: int(level)}
+    except ValueError:
+        raise MetadataError(f"{text!r:.80} is not a codec and its level, such as 'zstd:9'", field="codecs") from None
 
 
 def _from_zarr_python(codec: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from tegula.display.contents import Listed, attributes_listed, contents
 from tegula.display.markup import shorten, table, text
 from tegula.runtime.quantities import human_bytes
 
@@ -40,10 +41,20 @@ class Info(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         width = max((len(name) for name in self._facts), default=0)
-        return "\n".join(f"{name.ljust(width)}  {shorten(value, _MOST)}" for name, value in self._facts.items())
+        lines = []
+        for name, value in self._facts.items():
+            lines.append(f"{name.ljust(width)}  {shorten(value, _MOST)}")
+            if isinstance(value, Listed) and value.rows:
+                lines += [f"  {line}" for line in columns(value.rows).splitlines()]
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return table([(text(name), text(value)) for name, value in self._facts.items()])
+        rows = []
+        for name, value in self._facts.items():
+            rows.append((text(name), text(value)))
+            if isinstance(value, Listed) and value.rows:
+                rows.append(("", table([tuple(map(text, row)) for row in value.rows])))
+        return table(rows)
 
 
 def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
@@ -62,6 +73,8 @@ def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
     array  12  x
     group   9  data
     """
+    most = max(map(len, rows), default=0)
+    rows = [(*row, *[""] * (most - len(row))) for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows)]
     return "\n".join(
         "  ".join(
@@ -126,27 +139,34 @@ def array_info(array: Any) -> Info:
         "Shards stored" if array.shards else "Chunks stored": (
             f"{'?' if count is None else count} of {array.nshards if array.shards else array.nchunks}"
         ),
-        "Attributes": len(array.attrs),
+        "Attributes": attributes_listed(array.attrs.asdict()),
     }
     return Info(facts)
 
 
-def group_info(group: Any) -> Info:
-    """Collect the facts of a group and count its direct members."""
+def group_info(group: Any, stored: Mapping[str, int | None] | None = None) -> Info:
+    """Collect the facts of a group and list its direct members, with the first and last values of coordinates.
+
+    `stored` has the bytes of the stored chunks of arrays by name; without it they are not shown.
+    """
     unreadable: dict[str, str] = {}
-    kinds = [type(node).__name__ for _, node in group.members(unreadable)]
+    members = [*group.members(unreadable)]
+    kinds: dict[str, list[tuple[str, ...]]] = {"Array": [], "Group": [], "Table": []}
+    for name, node in members:
+        kinds[type(node).__name__].append((shorten(name, 40),))
+    formats = sorted({node.format for _, node in members}) if group.is_folder else [group.format]
     return Info(
         {
-            "Type": "group",
-            "Format": group.format,
+            "Type": "directory" if group.is_folder and group.store.local_directory is not None else "group",
+            "Format": ", ".join(formats) or "none",
             "Store": group.store.url,
             "Path": group.path or "/",
             "Read-only": group.read_only,
-            "Arrays": kinds.count("Array"),
-            "Groups": kinds.count("Group"),
-            **({"Tables": kinds.count("Table")} if "Table" in kinds else {}),
+            **contents(members, stored or {}),
+            "Groups": Listed(len(kinds["Group"]), kinds["Group"]),
+            **({"Tables": Listed(len(kinds["Table"]), kinds["Table"])} if kinds["Table"] else {}),
             **({"Unreadable": ", ".join(unreadable)} if unreadable else {}),
-            "Attributes": len(group.attrs),
+            "Attributes": attributes_listed(group.attrs.asdict()),
         }
     )
 
@@ -169,7 +189,7 @@ def table_info(table: Any) -> Info:
             "Read-only": table.read_only,
             "Size in memory": human_bytes(table.nbytes) if not table.dtype.hasobject else "unknown",
             "Size stored": human_bytes(stored) + ratio,
-            "Attributes": len(table.attrs),
+            "Attributes": attributes_listed(table.attrs.asdict()),
         }
     )
 

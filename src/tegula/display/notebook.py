@@ -9,6 +9,7 @@ from math import prod
 from typing import Any, Final
 
 from tegula.display.chunk_grid_svg import chunk_grid_svg
+from tegula.display.contents import axes_text
 from tegula.display.info import codecs_text, column_text, shown
 from tegula.display.markup import Entry, card, fold, more, muted, nested, shorten, table, text
 from tegula.errors import TegulaError
@@ -123,7 +124,7 @@ def _entries(group: Any, depth: int, most: int, left: list[int]) -> Iterator[Ent
             continue
         title = f"<b>{text(name, 80)}</b>"
         if hasattr(node, "chunks"):
-            facts = f"{text(_axes(node), 80)} {muted(shorten(node.metadata.data_type, 40))}"
+            facts = f"{text(axes_text(node), 80)} {muted(shorten(node.metadata.data_type, 40))}"
             yield Entry(depth, f"{title} {facts}", _member_facts(node) + _attributes_fold(node))
         elif hasattr(node, "lengths"):
             yield Entry(depth, f"{title} {muted(f'table of {len(node.names)} columns')}", _columns(node))
@@ -135,14 +136,6 @@ def _entries(group: Any, depth: int, most: int, left: list[int]) -> Iterator[Ent
                 yield Entry(depth + 1, muted("…"))
     if next(names, None) is not None:
         yield Entry(depth, more(None, "members"))
-
-
-def _axes(array: Any) -> str:
-    """Write a shape, with the names of its axes if they have some."""
-    names = array.dimension_names
-    if not names or not any(names):
-        return str(array.shape)
-    return f"({', '.join(f'{name}: {size}' if name else str(size) for name, size in zip(names, array.shape))})"
 
 
 def _unreadable(name: str, error: TegulaError) -> str:

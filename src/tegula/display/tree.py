@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from tegula.display.contents import axes_text, units_of
 from tegula.display.markup import Entry, card, more, muted, nested, printable, shorten, text
 from tegula.errors import MetadataError, TegulaError
 from tegula.runtime.quantities import counted
@@ -82,7 +83,7 @@ def group_tree(group: Any, max_depth: int | None = None) -> Tree:
                 raise node
             is_array, is_table = hasattr(node, "chunks"), hasattr(node, "lengths")
             rows = counted(len(node), "row") if is_table else ""
-            facts = f"{node.shape} {node.metadata.data_type}" if is_array else rows
+            facts = f"{axes_text(node)} {node.metadata.data_type} {units_of(node)}".rstrip() if is_array else rows
             facts += f" [{node.format}]" if mixed else ""
         except TegulaError as error:
             lines.append(Line(depth, name, f"(unreadable: {error.message})"))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tegula.engine.nodes.creating import complete_array, create_array, create_node, discard_array, is_draft
     from tegula.engine.nodes.opening import stored_array
     from tegula.engine.reading.executors import empty, read, read_part, write
-    from tegula.engine.reading.futures import Future, load, start, wait_for
+    from tegula.engine.reading.futures import Future, load, start, start_alone, wait_for
     from tegula.engine.reading.kernel import reads_in_kernel
     from tegula.engine.stored.array import StoredArray, physical_memory
     from tegula.engine.stored.reach import Reach
@@ -64,6 +64,7 @@ __all__ = [
     "resize",
     "resize_rows",
     "start",
+    "start_alone",
     "stored_array",
     "update_documents",
     "verify_chunk",
@@ -84,7 +85,7 @@ _HOMES = {
     "reading.executors": "empty read read_part write",
     "reading.kernel": "reads_in_kernel",
     "documents.finding": "has_node implicit_group",
-    "reading.futures": "Future load start wait_for",
+    "reading.futures": "Future load start start_alone wait_for",
     "nodes.opening": "stored_array",
     "stored.reach": "Reach",
     "lengths.resizing": "Change cut_off grown make_room resize",

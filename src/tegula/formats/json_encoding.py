@@ -151,7 +151,7 @@ class Indenter:
         self._indent = " " * (style.indent or 0)
         self._style = style
         self._quote: Callable[[str], str] = encode_basestring_ascii if style.ascii else encode_basestring
-        self._encoders: dict[str, Callable[[Any], str]] = {}
+        self._encoders: dict[str, Callable[[Any, int], Iterable[str]]] = {}
 
     def text(self, value: Any, line: str) -> str:
         """Return the text of a value.
@@ -169,16 +169,16 @@ class Indenter:
         if type(value) is int:
             return repr(value)
         if value is None or isinstance(value, (str, int, float)):
-            return self._encode(",")(value)
+            return self._encode(value, ",")
         if not isinstance(value, (dict, list, tuple)):
             return self.text(_plain(value), line)
         if not value:
-            return self._encode(",")(value)
+            return self._encode(value, ",")
 
         # containers of scalars: the separator of the C encoder is a comma, a line break and the indent
         deeper = line + self._indent
         if _SCALARS.issuperset(map(type, value.values() if isinstance(value, dict) else value)):
-            flat = self._encode(f",{deeper}")(value)
+            flat = self._encode(value, f",{deeper}")
             return f"{flat[0]}{deeper}{flat[1:-1]}{line}{flat[-1]}"
 
         # any other container, value by value
@@ -187,7 +187,7 @@ class Indenter:
         items, quote = sorted(value.items()) if self._style.sort_keys else value.items(), self._quote
         members = [
             f"{quote(name) if type(name) is str else self.name(name)}: "
-            f"{quote(item) if type(item) is str else self.text(item, deeper)}"
+            f"{quote(item) if type(item) is str else repr(item) if type(item) is int else self.text(item, deeper)}"
             for name, item in items
         ]
         return f"{{{deeper}{f',{deeper}'.join(members)}{line}}}"
@@ -207,21 +207,18 @@ class Indenter:
 
     def name(self, name: Any) -> str:
         """Return the text of a member's name; the encoder converts names that are not strings, as in an object."""
-        return self._quote(name) if type(name) is str else self._encode(",")({name: 0})[1:].rpartition(":")[0]
+        return self._quote(name) if type(name) is str else self._encode({name: 0}, ",")[1:].rpartition(":")[0]
 
-    def _encode(self, separator: str) -> Callable[[Any], str]:
+    def _encode(self, value: Any, separator: str) -> str:
+        """Return the text of a value with `separator` between members; encoders are kept, since making one is slow."""
         encoder = self._encoders.get(separator)
         if encoder is None:
-            encoder = self._encoders[separator] = self._encoder(separator)
-        return encoder
-
-    def _encoder(self, separator: str) -> Callable[[Any], str]:
-        """Return a function that encodes a value with `separator` between members; cached, since making it is slow."""
-        make: Any = getattr(json_encoder, "c_make_encoder", None)
-        if make is None:  # not CPython
-            return _encoder(self._style, (separator, ": ")).encode
-        pieces = make({}, _plain, self._quote, None, ": ", separator, self._style.sort_keys, False, True)
-        return lambda value: "".join(pieces(value, 0))
+            make: Any = getattr(json_encoder, "c_make_encoder", None)
+            if make is None:  # not CPython
+                return _encoder(self._style, (separator, ": ")).encode(value)
+            encoder = make({}, _plain, self._quote, None, ": ", separator, self._style.sort_keys, False, True)
+            self._encoders[separator] = encoder
+        return "".join(encoder(value, 0))
 
 
 def _plain(value: Any) -> Any:

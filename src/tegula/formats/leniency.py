@@ -71,9 +71,13 @@ def plain_zarr2(document: Document, note: Note = _ignore) -> Document:
     """
     changes: Document = {}
     for name in ("shape", "chunks"):
-        if type(document.get(name)) is int:
+        sizes = document.get(name)
+        if type(sizes) is int:
             note(name, f"{name} is a number instead of a list")
-            changes[name] = [document[name]]
+            changes[name] = [sizes]
+        elif isinstance(sizes, list) and any(type(size) is float and size.is_integer() for size in sizes):
+            note(name, f"{name} has floating-point numbers")
+            changes[name] = [int(size) if type(size) is float and size.is_integer() else size for size in sizes]
     for name in ("filters", "compressor"):
         if name not in document:
             note(name, f"the document has no member {name!r}; none is used")

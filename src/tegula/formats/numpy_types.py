@@ -188,7 +188,15 @@ def dtype_to_json(data_type: DataType) -> Any:
         return next(name for name, extended in EXTENDED.items() if extended == dtype)
     if dtype.fields is None:
         return dtype.str
-    return _lists(dtype.descr)
+    return [_field_to_json(dtype, *field) for field in dtype.descr]
+
+
+def _field_to_json(dtype: np.dtype[Any], name: Any, kind: Any, *shape: Any) -> list[Any]:
+    """Convert a field in NumPy's description of a structure; NumPy has no type strings for extended types."""
+    field = dtype.fields.get(name if isinstance(name, str) else name[1]) if dtype.fields else None
+    base = None if field is None else field[0].base
+    kind = dtype_to_json(DataType(base)) if base is not None and base in EXTENDED_DTYPES else kind
+    return [_lists(part) for part in (name, kind, *shape)]
 
 
 def _lists(value: Any) -> Any:

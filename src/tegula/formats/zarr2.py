@@ -50,13 +50,17 @@ __all__ = [
     "OBJECT_CODECS",
     "SHAPE_KEY",
     "STYLE",
+    "codecs_from_json",
     "consolidate",
     "consolidated",
     "describe",
     "key_field",
     "oddities",
     "parse",
+    "read_fill",
     "serialize",
+    "with_serializer",
+    "write_fill",
 ]
 
 NAME: Final = "zarr2"
@@ -171,10 +175,10 @@ def describe(meta: dict[str, Any]) -> ArrayMetadata:
     fortran, separator = is_fortran_order(member(meta, "order", key), key), meta.get("dimension_separator", ".")
     if separator not in (".", "/"):
         raise MetadataError(f"the separator must be . or /, not {separator!r:.9}", key=key, field="dimension_separator")
-    filters = _codecs(member(meta, "filters", key), "filters")
+    filters = codecs_from_json(member(meta, "filters", key), "filters")
     compressor = member(meta, "compressor", key)
-    filters += _codecs(None if compressor is None else [compressor], "compressor")
-    data_type, codecs = _chain(data_type, filters)
+    filters += codecs_from_json(None if compressor is None else [compressor], "compressor")
+    data_type, codecs = with_serializer(data_type, filters)
     if fortran and len(shape) > 1:
         codecs.insert(0, fortran_order(len(shape)))
     return ArrayMetadata(
@@ -183,12 +187,31 @@ def describe(meta: dict[str, Any]) -> ArrayMetadata:
         grid=grid,
         keys=v2_keys(separator),
         codecs=tuple(codecs),
-        fill_value=_fill_from_json(member(meta, "fill_value", key), data_type),
+        fill_value=read_fill(member(meta, "fill_value", key), data_type),
         format=NAME,
     )
 
 
-def _codecs(value: Any, field: str) -> list[CodecSpec]:
+def codecs_from_json(value: Any, field: str) -> list[CodecSpec]:
+    """Read a list of codecs, or null for none.
+
+    Parameters
+    ----------
+    value : JSON value
+        The list.
+    field : str
+        The member that it belongs to, for errors.
+
+    Raises
+    ------
+    MetadataError
+        If it is not such a list.
+
+    Examples
+    --------
+    >>> codecs_from_json([{"id": "zlib", "level": 1}], "filters")[0].name
+    'numcodecs.zlib'
+    """
     if value is None:
         return []
     if not isinstance(value, list):
@@ -204,8 +227,14 @@ def _codecs(value: Any, field: str) -> list[CodecSpec]:
     return specs
 
 
-def _chain(data_type: DataType, codecs: list[CodecSpec]) -> tuple[DataType, list[CodecSpec]]:
-    """Add ``bytes`` where no other codec turns an array into bytes; the object codec tells the type of objects."""
+def with_serializer(data_type: DataType, codecs: list[CodecSpec]) -> tuple[DataType, list[CodecSpec]]:
+    """Add ``bytes`` where no other codec turns an array into bytes; the object codec tells the type of objects.
+
+    Raises
+    ------
+    MetadataError
+        If elements are objects, but the first codec is no object codec.
+    """
     if data_type.variable:
         if not codecs or codecs[0].name not in OBJECT_CODECS:
             raise MetadataError(
@@ -218,8 +247,14 @@ def _chain(data_type: DataType, codecs: list[CodecSpec]) -> tuple[DataType, list
     return data_type, [byte_order_codec(data_type.numpy), *codecs]
 
 
-def _fill_from_json(value: Any, data_type: DataType) -> Fill | None:
-    """Read ``fill_value`` (Zarr v2, section "Fill value encoding"), in every form that zarr 2 reads."""
+def read_fill(value: Any, data_type: DataType) -> Fill | None:
+    """Read ``fill_value`` (Zarr v2, section "Fill value encoding"), in every form that zarr 2 reads.
+
+    Raises
+    ------
+    MetadataError
+        If it is not a value of the type.
+    """
     dtype = data_type.numpy
     if data_type.variable:
         if data_type.variable != "object" and isinstance(value, (list, dict)):
@@ -289,7 +324,7 @@ def _document(metadata: ArrayMetadata) -> dict[str, Any]:
         "chunks": [*metadata.grid.largest_chunk()],
         "dtype": dtype_to_json(metadata.data_type),
         "compressor": compressor,
-        "fill_value": _fill_to_json(metadata.fill_value, metadata.data_type),
+        "fill_value": write_fill(metadata.fill_value, metadata.data_type),
         "order": "F" if metadata.codecs[0].name == "transpose" else "C",
         "filters": [_codec_to_json(codec) for codec in codecs] or None,
     }
@@ -302,7 +337,8 @@ def _codec_to_json(codec: CodecSpec) -> dict[str, Any]:
     return {"id": codec.name.removeprefix("numcodecs."), **codec.configuration}
 
 
-def _fill_to_json(fill: Fill | None, data_type: DataType) -> Any:
+def write_fill(fill: Fill | None, data_type: DataType) -> Any:
+    """Convert a fill value to ``fill_value``, as zarr 2 writes it."""
     if fill is None:
         return None
     dtype = data_type.numpy

@@ -57,9 +57,11 @@ __all__ = [
     "consolidated",
     "describe",
     "key_field",
+    "keys_from_json",
     "oddities",
     "parse",
     "serialize",
+    "write_fill",
 ]
 
 NAME: Final = "zarr3"
@@ -277,7 +279,7 @@ def _document(metadata: ArrayMetadata) -> dict[str, Any]:
         "data_type": data_type_to_json(metadata.data_type),
         "chunk_grid": grid_to_json(metadata.grid),
         **dict([key_field(metadata.keys)]),
-        "fill_value": _fill_to_json(fill, metadata.data_type),
+        "fill_value": write_fill(fill, metadata.data_type),
         "codecs": [codec_to_json(codec) for codec in metadata.codecs],
         "attributes": metadata.attributes,
     }
@@ -286,7 +288,8 @@ def _document(metadata: ArrayMetadata) -> dict[str, Any]:
     return {**document, "zarr_format": 3, "node_type": "array", "storage_transformers": []}
 
 
-def _fill_to_json(fill: Any, data_type: DataType) -> Any:
+def write_fill(fill: Any, data_type: DataType) -> Any:
+    """Convert a fill value to ``fill_value``, as zarr-python writes it."""
     # zarr-python writes times as integers, NaT included
     return time_to_int(fill) if data_type.numpy.kind in "Mm" else fill_to_json(fill, data_type)
 

@@ -30,10 +30,11 @@ from tegula.errors import (
 )
 from tegula.formats import FORMATS, find_format
 from tegula.hierarchy.copier import Copier, CopyProgress
+from tegula.hierarchy.viewed import store_to_read
 from tegula.metadata.nodes import GroupMetadata, NodeMetadata
 from tegula.stores import LocalStore, Store
 from tegula.stores.capabilities import Renaming, is_link
-from tegula.stores.targets.opening import abandon, check_options, creating, options_of_both, store_of
+from tegula.stores.targets.opening import abandon, check_options, creating, options_of_both
 from tegula.stores.targets.paths import (
     address_of,
     clean,
@@ -290,7 +291,7 @@ def source_store(
         return
     source, path, _ = address_of(source, path)
     refuse_missing(source)
-    store = store_of(source, read_only=read_only, storage_options=options)
+    store = store_to_read(source, read_only=read_only, storage_options=options)
     try:
         yield store, path
     finally:

@@ -44,6 +44,7 @@ from tegula.metadata.data_types import DataType, as_data_type, packed
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
 from tegula.stores import Store
 from tegula.stores.arguments import is_key
+from tegula.stores.targets import nearest
 from tegula.tables.table import Table
 
 __all__ = ["Group", "group_at", "open_node"]
@@ -208,7 +209,8 @@ class Group(Node, MutableMapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         node = self._open(self.path_of(name))
         if node is None:
-            raise NotFoundError(f"there is no member {name!r}", path=self.location)
+            advice = nearest.member_advice(self._store, self.path_of(name))
+            raise NotFoundError(f"there is no member {name!r}{advice}", path=self.location)
         return node
 
     def path_of(self, name: str) -> str:

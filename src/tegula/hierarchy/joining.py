@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -9,20 +10,23 @@ import numpy as np
 
 from tegula.arrays.array import Array
 from tegula.engine.concurrency.pool import gather
-from tegula.errors import MetadataError
+from tegula.errors import MetadataError, NotFoundError, UnsupportedError
+from tegula.hierarchy.creators import create_array
 from tegula.hierarchy.group import Group
-from tegula.hierarchy.opening import open_array, open_group
+from tegula.hierarchy.opening import open, open_group
+from tegula.metadata.times import Recount, common_units
+from tegula.stores import MemoryStore
 from tegula.views import View, join
-from tegula.views.store import ViewStore
+from tegula.views.store import ViewStore, attributes_of
 
 __all__ = ["concat", "concat_datasets", "stack"]
 
-_AT_ONCE: Final = 32  # arrays that are opened together
+_AT_ONCE: Final = 256  # arrays that are opened together, of which most wait for storage
 _MEANINGS: Final = (
-    *("units", "calendar", "scale_factor", "add_offset", "_FillValue", "missing_value", "valid_min", "valid_max"),
-    *("valid_range", "_Unsigned", "dtype"),
+    *("units", "calendar", "scale_factor", "add_offset", "valid_min", "valid_max", "valid_range", "_Unsigned", "dtype"),
 )
 """Attributes that say what elements stand for, by the conventions of CF and xarray."""
+_BOUNDS: Final = ("bounds", "climatology")
 
 
 def concat(arrays: Sequence[Any], axis: int = 0, *, storage_options: Mapping[str, Any] | None = None) -> View:
@@ -82,7 +86,9 @@ def concat_datasets(
     """Return groups of CF data sets as one group: arrays with a dimension lie side by side along it.
 
     Arrays without the dimension, such as longitudes, must have equal elements in all groups; those of the first are
-    taken, and so are all attributes. Groups below the groups are left out.
+    taken, and so are all attributes. Times that count from different dates, such as ``days since 2024-01-01`` and
+    ``days since 2025-01-01``, are read and counted from the first date; so are their bounds. Groups below the groups
+    are left out.
 
     Parameters
     ----------
@@ -131,10 +137,14 @@ def concat_datasets(
     is_joined = False
     for name, first in arrays[0].items():
         members, names = [others[name] for others in arrays], first.dimension_names or ()
-        _check_meanings(members)
+        counted = _counted(arrays, name) if dim in names else None
+        _check_meanings(members, () if counted is None else ("units", "calendar"))
         if dim in names:
-            is_joined = True
-            views[name] = concat(members, names.index(dim))
+            is_joined, axis = True, names.index(dim)
+            if counted is None or all(recount == (1, 0) for recount in counted[1]):
+                views[name] = concat(members, axis)
+            else:
+                views[name] = _recounted(members, *counted, axis)
         else:
             _check_equal(members)
             views[name] = first.lazy
@@ -143,18 +153,56 @@ def concat_datasets(
     return open_group(ViewStore(views, opened[0].attrs))
 
 
-def _check_meanings(members: Sequence[Array]) -> None:
-    """Refuse arrays whose elements stand for something else than those of the first."""
+def _counted(arrays: Sequence[Mapping[str, Array]], name: str) -> tuple[str, list[Recount]] | None:
+    """Return common units of an array of all groups; ``None`` if they are no times, or can't be changed."""
+    if any(group[name].conventions.is_packed or group[name].dtype.kind not in "iuf" for group in arrays):
+        return None
+    attributes = []
+    for group in arrays:
+        own = group[name].attrs
+        bounded = () if "units" in own else [one.attrs for one in group.values() if name in map(one.attrs.get, _BOUNDS)]
+        attributes.append(next(iter(bounded), own))  # bounds have the units of what they are the bounds of
+    return common_units(attributes)
+
+
+def _recounted(members: Sequence[Array], units: str, recounts: Sequence[Recount], axis: int) -> View:
+    """Return times that count from several dates as one array in memory, in the common units."""
+    first, parts = members[0], []
+    for member, recount, values in zip(members, recounts, gather(np.asarray, members, _AT_ONCE)):
+        try:
+            parts.append(recount.of(values, first.conventions.missing(values)))
+        except UnsupportedError as error:
+            raise error.within(path=member.location) from None
+    attributes = dict(attributes_of(first.lazy))
+    if "units" in attributes:
+        attributes["units"] = units
+    try:
+        data = np.concatenate(parts, axis)
+    except ValueError as error:
+        raise MetadataError(f"the shapes do not fit together: {error}", field="shape", path=first.location) from error
+    names, fill = first.dimension_names, first.fill_value
+    return create_array(MemoryStore(), data=data, fill_value=fill, attributes=attributes, dimension_names=names).lazy
+
+
+def _check_meanings(members: Sequence[Array], settled: Sequence[str]) -> None:
+    """Refuse arrays whose elements stand for something else than those of the first, `settled` attributes aside."""
     first = members[0]
     for member in members[1:]:
         for name in _MEANINGS:
-            if member.attrs.get(name) != first.attrs.get(name):
+            if name not in settled and member.attrs.get(name) != first.attrs.get(name):
                 raise MetadataError(
                     f"the attribute {name} is {member.attrs.get(name)!r:.80}, but {first.attrs.get(name)!r:.80} in the "
-                    "first group, so the elements can't be taken as they are",
+                    "first group, so the elements can't be taken as they are; convert them first",
                     field=name,
                     path=member.location,
                 )
+        found, wanted = (", ".join(sorted(map(str, one.conventions.masks))) or "no value" for one in (member, first))
+        if found != wanted:
+            raise MetadataError(
+                f"missing elements are marked by {found}, but by {wanted} in the first group; convert them first",
+                field="_FillValue",
+                path=member.location,
+            )
         if member.dimension_names != first.dimension_names:
             raise MetadataError(
                 f"the dimensions are {member.dimension_names}, but {first.dimension_names} in the first group",
@@ -174,8 +222,21 @@ def _check_equal(members: Sequence[Array]) -> None:
 
 def _views(arrays: Sequence[Any], storage_options: Mapping[str, Any] | None) -> list[View]:
     """Return the views of arrays, those at paths opened together."""
-    options: dict[str, Any] = {} if storage_options is None else {"storage_options": storage_options}
+    if isinstance(arrays, (str, os.PathLike)):
+        raise MetadataError(f"arrays is a sequence of arrays or paths, not one path; pass [{arrays!r:.80}]")
+
     arrays = [*arrays]
-    targets = [array for array in arrays if not hasattr(array, "lazy")]
-    opened = iter(gather(lambda target: open_array(target, **options), targets, _AT_ONCE))
-    return [array.lazy if hasattr(array, "lazy") else next(opened).lazy for array in arrays]
+    targets = [array for array in arrays if not hasattr(type(array), "lazy")]
+    opened = iter(gather(lambda target: _opened(target, storage_options), targets, _AT_ONCE))
+    return [array.lazy if hasattr(type(array), "lazy") else next(opened) for array in arrays]
+
+
+def _opened(target: Any, storage_options: Mapping[str, Any] | None) -> View:
+    """Return the view of an array at a path."""
+    if isinstance(target, (Group, np.ndarray)):
+        raise MetadataError(f"a {type(target).__name__} is no stored array; pass arrays, views, paths or stores")
+    node = open(target, storage_options=storage_options)
+    if not hasattr(type(node), "lazy"):
+        raise NotFoundError(f"there is a {type(node).__name__.lower()}, not an array", path=node.location)
+    view: View = node.lazy
+    return view

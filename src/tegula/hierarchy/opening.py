@@ -13,6 +13,7 @@ from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import opened_by_name
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError
 from tegula.hierarchy.drafts import found_at
+from tegula.hierarchy.viewed import view_of_document
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.runtime.deferred import Later
 from tegula.stores.targets.opening import abandon, creating, store_of
@@ -22,12 +23,11 @@ if TYPE_CHECKING:
     from tegula import tables
     from tegula.hierarchy.group import Group
     from tegula.stores import Store
-    from tegula.stores.targets import foreign
+    from tegula.stores.targets import foreign, nearest
     from tegula.tables.table import Table
-    from tegula.views import documents
 else:
     foreign, tables = Later("tegula.stores.targets.foreign"), Later("tegula.tables")
-    documents = Later("tegula.views.documents")
+    nearest = Later("tegula.stores.targets.nearest")
 
 __all__ = [
     "Mode",
@@ -110,8 +110,8 @@ def open(
     """
     mode = _check_mode(mode)
     target, path, format = address_of(target, path, format)
-    if mode in ("r", "r+") and not path and isinstance(target, (str, os.PathLike)) and str(target).endswith(".json"):
-        view = documents.open_view(target, mode, storage_options, open_array)
+    if mode in ("r", "r+") and not path and format is None:
+        view = view_of_document(target, mode, storage_options)
         if view is not None:
             return view
     if creation:
@@ -140,7 +140,8 @@ def open(
             abandon(store, target)
             foreign.refuse_foreign(local_path(target) if not path else None)
             refuse_missing(target)
-            raise NotFoundError("there is no array or group", path=location_of(store, path))
+            advice = nearest.member_advice(store, path)
+            raise NotFoundError(f"there is no array or group{advice}", path=location_of(store, path))
         return opened_by_name(node, target)
     with creating(target, storage_options) as store:
         return opened_by_name(_open_or_create(target, store, mode, path, format, allow_pickle, creation), target)
@@ -149,7 +150,7 @@ def open(
 def open_stored(target: Any, mode: str = "r", **options: Any) -> Any:
     """Open a node as `open` does, for functions that take nodes: a view's document opens as a read-only array."""
     node = open(target, mode, **options)
-    return open(node.as_store()) if hasattr(node, "as_store") else node
+    return open(node.as_store(), mode) if hasattr(type(node), "as_store") else node
 
 
 def _may_be_archive(target: Any) -> bool:
@@ -198,7 +199,7 @@ def _open_or_create(
         return node  # another process has just created it
 
 
-def _kind(node: Array | Group | Table) -> str:
+def _kind(node: Any) -> str:
     return "an array" if isinstance(node, Array) else f"a {type(node).__name__.lower()}"
 
 
@@ -220,9 +221,9 @@ def open_array(target: Any, mode: str = "r", **options: Any) -> Array:
         if mode != "a" and mode != "r+":
             raise MetadataError("a new array needs a shape", field="shape")
         mode = "r+"  # nothing can be created without a shape
-    node: Array | Group | Table = open(target, mode, **options)
+    node = open_stored(target, mode, **options)
     if not isinstance(node, Array):
-        raise NotFoundError(f"there is {_kind(node)}, not an array", path=location_of(node.store, node.path))
+        raise NotFoundError(f"there is {_kind(node)}, not an array", path=node.location)
     return node
 
 
@@ -258,9 +259,9 @@ def open_group(target: Any, mode: str = "r", *, consolidated: bool = False, **op
         if mode != "a" and mode != "r+":
             raise MetadataError("a new group has no consolidated metadata; open it with mode r, r+ or a", field="mode")
         mode = "r+"  # a new group would have none
-    node: Array | Group | Table = open(target, mode, **options)
+    node = open(target, mode, **options)
     if not isinstance(node, hierarchy.Group):
-        raise NotFoundError(f"there is {_kind(node)}, not a group", path=location_of(node.store, node.path))
+        raise NotFoundError(f"there is {_kind(node)}, not a group", path=node.location)
     return node.from_consolidated() if consolidated else node
 
 
@@ -303,11 +304,9 @@ def open_table(
     """
     if mode not in ("r", "r+"):
         raise MetadataError(f"a table is opened with mode r or r+, and created with create_table; not {mode!r}")
-    node: Array | Group | Table = open(
-        target, mode, path=path, format=format, allow_pickle=allow_pickle, storage_options=storage_options
-    )
-    if isinstance(node, Array):
-        raise NotFoundError("there is an array, not a table", path=location_of(node.store, node.path))
+    node = open(target, mode, path=path, format=format, allow_pickle=allow_pickle, storage_options=storage_options)
+    if not isinstance(node, (hierarchy.Group, tables.Table)):
+        raise NotFoundError(f"there is {_kind(node)}, not a table", path=node.location)
     if isinstance(node, hierarchy.Group):
         table = tables.Table(node.store, node.path, node.metadata, read_only=node.read_only, allow_pickle=allow_pickle)
         return opened_by_name(table, target)

@@ -248,14 +248,14 @@ class _Job:
         before = self._values, self._nbytes
 
         def report(_: int) -> None:
-            total = self.ledger.sum_of(piece.first, piece.stop)
+            total = self.ledger.sum_of(piece)
             self._show(name, before[0] + total["copied"], before[1] + total["written"])
 
         with self._sources[name]:
             total, left = do_units(runner, work, piece, report)
         self._values, self._nbytes = before[0] + total["copied"], before[1] + total["written"]
         if not left:
-            self.ledger.complete(piece.first, piece.stop)
+            self.ledger.complete(piece)
         return left.total()
 
     def _show(self, name: str, values: int, nbytes: int) -> None:
@@ -273,7 +273,7 @@ class _Job:
 class _Chunks(Work):
     """Copies the stored chunks of an array byte for byte."""
 
-    def __init__(self, name: str, array: Array, target: Store, prefix: str, ledger: Ledger | None) -> None:
+    def __init__(self, name: str, array: Array, target: Store, prefix: str, ledger: Ledger) -> None:
         self.name, self.array, self.target, self.prefix, self.ledger = name, array, target, prefix, ledger
         self.requests = max(array.store.concurrency, target.concurrency)
         self.is_remote = array.store.is_remote or target.is_remote

@@ -22,13 +22,13 @@ import json
 import re
 import time
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import accumulate
 from threading import Lock
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from tegula.engine.concurrency.pool import gather
 from tegula.engine.documents.finding import JOB_DIRECTORY as DIRECTORY
@@ -36,14 +36,14 @@ from tegula.engine.reading.remote import delete_keys, delete_prefix
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, TegulaError, UnsupportedError
 from tegula.formats.documents import load
 from tegula.jobs.owners import LATEST, Claim, Owner, delete_unchanged, owner_of
-from tegula.jobs.plans import LARGEST, Piece, Plan, digest, is_count, is_plan
+from tegula.jobs.plans import LARGEST, Piece, Plan, Unit, digest, is_count, is_plan
 from tegula.stores import ABSENT, Store
 from tegula.stores.capabilities import EmptyDirectories
 from tegula.stores.targets.paths import location_of
 
 __all__ = [
-    "COMPLETE", "DIRECTORY", "RUN", "Amounts", "Ledger", "add_amounts", "is_ledger_key", "is_shared", "share_of",
-    "survives",
+    "COMPLETE", "DIRECTORY", "RUN", "UNRECORDED", "Amounts", "Ledger", "Records", "add_amounts", "is_ledger_key",
+    "is_shared", "share_of", "survives",
 ]  # fmt: skip
 
 COMPLETE: Final = ".tegula_complete"
@@ -96,7 +96,80 @@ def survives(store: Store) -> bool:
     return not store.in_archive
 
 
-class Ledger:
+class Records:
+    """The records of a job that is done at once, by one process: a ledger that stores and remembers nothing."""
+
+    lasts: ClassVar = False
+    """Whether records outlive the process, so that another one may continue the job, or do a part of it."""
+    part: tuple[int, int] = 1, 1
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the job that this process works on still exists; others may have completed or removed it."""
+        return True
+
+    def spoil(self, what: str) -> None:
+        """Note how the source has changed, since units that are done may hold what it never held."""
+
+    def read(self) -> None:
+        """Read which units are done."""
+
+    def left(self, units: Iterator[Unit], mine: deque[int], skipped: Callable[[int], None]) -> Iterator[Unit]:
+        """Return the units of this part that are not done.
+
+        `mine` receives the numbers of all recorded units of this part, `skipped` the size of each that is done.
+        """
+        return units
+
+    def record(self, number: int, amounts: Any, record_of: Callable[[Any], Amounts | None] = dict) -> None:
+        """Store the record of a unit that is done, unless `record_of` returns ``None``; any worker may call this."""
+
+    def note(self, number: int, amounts: Amounts) -> None:
+        """Remember that a worker has recorded a unit as done."""
+
+    def merge(self, mine: deque[int]) -> None:
+        """Merge the first records of this part, `RUN` at a time, as long as all of those units are done."""
+
+    def recorded(self, number: int) -> Amounts | None:
+        """Return the stored record of a unit; ``None`` if there is none."""
+
+    def known(self, number: int) -> Amounts | None:
+        """Return the record of a unit, if the ledger had one for this unit alone when it was read."""
+
+    def discard(self, number: int) -> None:
+        """Delete the record of a unit whose result can't be read, so that the unit is done again."""
+
+    def complete(self, piece: Piece) -> None:
+        """Record that an array is complete, and remove the records of its units."""
+
+    def completed(self, first: int) -> Amounts | None:
+        """Return the sums over the units of an array that is complete; ``None`` if it is not."""
+
+    def sum_of(self, piece: Piece) -> Counter[str]:
+        """Return the sums over the units of an array that are done, by name."""
+        return Counter()
+
+    def left_of(self, piece: Piece) -> int:
+        """Return how many units of an array are not done."""
+        return piece.stop - piece.first
+
+    def left_to_others(self, units: Iterator[Unit]) -> Counter[int]:
+        """Return the number of units of an array that are left to each of the other parts of the job."""
+        return Counter()
+
+    def undivided(self) -> Records:
+        """Return the records of work that is not divided into parts: who needs the result does all of it."""
+        return self
+
+    def among_living(self) -> Records:
+        """Return the records of units that the parts which run now share."""
+        return self
+
+
+UNRECORDED: Final = Records()
+
+
+class Ledger(Records):
     """The ledger of one job in a store.
 
     Parameters
@@ -126,6 +199,8 @@ class Ledger:
     >>> 7 in ledger, 8 in ledger
     (True, False)
     """
+
+    lasts = True
 
     def __init__(self, store: Store, path: str, part: tuple[int, int] = (1, 1)) -> None:
         if not survives(store):
@@ -227,7 +302,7 @@ class Ledger:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the job that this process works on still exists; others may have completed or removed it."""
+        """Whether the job still exists."""
         if self.job is None:
             return True
         stored = self.plan()
@@ -406,7 +481,6 @@ class Ledger:
     # --- the records
 
     def read(self) -> None:
-        """Read which units are done."""
         done, sums, arrays = dict[int, Amounts](), dict[_Run, Amounts](), dict[str, Amounts]()
         # a record that vanishes after it was listed has been merged into another, which the next listing shows
         records: dict[str, Amounts | None] = {}
@@ -460,7 +534,6 @@ class Ledger:
         return amounts is not _UNREADABLE and (self.job is None or amounts.get("job") in (None, str(self.job)))
 
     def discard(self, number: int) -> None:
-        """Delete the record of a unit whose result can't be read, so that the unit is done again."""
         with self._lock:
             self._done.pop(number, None)
         self.store.delete(f"{self._prefix}units/{number}")
@@ -482,26 +555,42 @@ class Ledger:
         ordered, self._sums = sorted(sums), sums
         self._runs = ordered, [*accumulate((stop for _, stop, _, _ in ordered), max)]
 
-    def is_mine(self, number: int) -> bool:
-        """Return whether a unit belongs to the part that this process does."""
-        return number % self.part[1] == self.part[0] - 1
+    def left(self, units: Iterator[Unit], mine: deque[int], skipped: Callable[[int], None]) -> Iterator[Unit]:
+        """Yield the units of this part that have no record."""
+        number, parts = self.part
+        for unit in units:
+            if unit.number % parts != number - 1:
+                continue
+            mine.append(unit.number)
+            if unit.number in self:
+                skipped(unit.size)
+            else:
+                yield unit
 
-    def record(self, number: int, amounts: Amounts) -> None:
-        """Store the record of a unit that is done; any worker may call this."""
-        self._store(f"units/{number}", amounts)
-        self.note(number, amounts)
+    def left_to_others(self, units: Iterator[Unit]) -> Counter[int]:
+        """Return the number of units without a record, by part."""
+        return Counter(unit.number % self.part[1] + 1 for unit in units if unit.number not in self)
+
+    def record(self, number: int, amounts: Any, record_of: Callable[[Any], Amounts | None] = dict) -> None:
+        """Store the record of a unit, and note it."""
+        if (record := record_of(amounts)) is not None:
+            self._store(f"units/{number}", record)
+            self.note(number, record)
 
     def recorded(self, number: int) -> Amounts | None:
-        """Return the stored record of a unit; ``None`` if there is none."""
         amounts = self._amounts(f"{self._prefix}units/{number}")
         return None if amounts is None or not self._is_ours(amounts) else amounts
 
     def note(self, number: int, amounts: Amounts) -> None:
-        """Remember that a worker has recorded a unit as done."""
         with self._lock:
             self._done[number] = amounts
 
-    def gather(self, numbers: Iterable[int]) -> None:
+    def merge(self, mine: deque[int]) -> None:
+        """Merge records of units."""
+        while len(mine) >= RUN and all(number in self for number, _ in zip(mine, range(RUN))):
+            self._merge([mine.popleft() for _ in range(RUN)])
+
+    def _merge(self, numbers: Iterable[int]) -> None:
         """Merge the records of successive units of this part into one."""
         units = [(number, self._done[number]) for number in numbers if number in self._done]
         if len(units) < 2:
@@ -516,22 +605,20 @@ class Ledger:
                 self._done.pop(number, None)
         delete_keys(self.store, [f"{self._prefix}units/{number}" for number, _ in units])
 
-    def sum_of(self, first: int, stop: int) -> Counter[str]:
-        """Return the sums over the units of an array that are done, by name."""
-        return _sum(self.records(first, stop))
+    def sum_of(self, piece: Piece) -> Counter[str]:
+        return _sum(self.records(piece))
 
     def known(self, number: int) -> Amounts | None:
-        """Return the record of a unit, if the ledger had one for this unit alone when it was read."""
         return self._done.get(number)
 
-    def records(self, first: int, stop: int) -> list[Amounts]:
+    def records(self, piece: Piece) -> list[Amounts]:
         """Return the records of the units of an array that are done."""
+        first, stop = piece.first, piece.stop
         runs = [amounts for run, amounts in self._sums.items() if first <= run[0] < stop]
         return [*runs, *(amounts for number, amounts in self._done.items() if first <= number < stop)]
 
-    def complete(self, first: int, stop: int) -> None:
-        """Record that an array is complete, and remove the records of its units."""
-        total = self.sum_of(first, stop)
+    def complete(self, piece: Piece) -> None:
+        total, first, stop = self.sum_of(piece), piece.first, piece.stop
         with self._lock:
             self._arrays[str(first)] = total
         if not self.is_kept:  # a record would count for the job that replaced this one
@@ -548,14 +635,12 @@ class Ledger:
             self._set_runs({run: total for run, total in self._sums.items() if not first <= run[0] < stop})
 
     def completed(self, first: int) -> Amounts | None:
-        """Return the sums over the units of an array that is complete; ``None`` if it is not."""
         return self._arrays.get(str(first))
 
-    def left_of(self, first: int, stop: int) -> int:
-        """Return how many units of an array are not done; they are numbered from `first` up to `stop`."""
-        if self.completed(first) is not None:
+    def left_of(self, piece: Piece) -> int:
+        if self.completed(piece.first) is not None:
             return 0
-        return stop - first - sum(int(amounts.get("units", 1)) for amounts in self.records(first, stop))
+        return super().left_of(piece) - sum(int(amounts.get("units", 1)) for amounts in self.records(piece))
 
     def number_done(self, stop: int) -> int:
         """Return how many units below a number are done, not counting those of complete arrays."""
@@ -564,14 +649,14 @@ class Ledger:
 
     def left_in(self, plan: Plan) -> int:
         """Return how many units of a plan are not done."""
-        return sum(self.left_of(piece.first, piece.stop) for piece in plan.pieces.values())
+        return sum(map(self.left_of, plan.pieces.values()))
 
     def nbytes(self) -> int:
         """Return the size of the ledger in bytes."""
         return sum(self.store.size(key) or 0 for key in self.store.list_prefix(self._prefix))
 
     def undivided(self) -> Ledger:
-        """Return a ledger for work that is not divided into parts; the process that needs the result does all of it."""
+        """Return a ledger for work that is not divided into parts."""
         if self.part == (1, 1):
             return self
         return self._shared_as(1, 1)

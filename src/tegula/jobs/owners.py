@@ -149,7 +149,7 @@ class Claim:
                     return
                 with suppress(TegulaError):  # the storage may be back the next time
                     raw, generation = self._store.get(self._key, with_generation=True)
-                    if raw is None or owner_of(raw).facts.get("claim") != self.name:
+                    if raw is None or not self._is_own(raw):
                         return  # the job was removed, or another process has taken the part
                     self._store.set(self._key, self._record(), if_generation=generation)
 
@@ -165,8 +165,12 @@ class Claim:
     def _delete(self) -> None:
         """Delete the record if this process has stored it."""
         raw, generation = self._store.get(self._key, with_generation=True)
-        if raw is not None and owner_of(raw).facts.get("claim") == self.name:
+        if raw is not None and self._is_own(raw):
             delete_unchanged(self._store, self._key, generation)
+
+    def _is_own(self, raw: bytes) -> bool:
+        """Return whether a record is that of this claim, whose name no other record has."""
+        return self.name.encode() in raw
 
     def _disowned(self) -> bool:
         """Stop renewing the record; return whether there was one."""

@@ -19,7 +19,7 @@ from tegula.arrays.array import Array
 from tegula.errors import MetadataError
 from tegula.jobs.owners import LATEST
 from tegula.jobs.units import Box
-from tegula.metadata.chunk_grids import ChunkGrid
+from tegula.metadata.chunk_grids import ChunkGrid, cells
 from tegula.metadata.nodes import NodeMetadata
 from tegula.runtime.frozen import replace
 
@@ -119,8 +119,9 @@ def units_of(piece: Piece, stored: Iterator[tuple[Coords, Coords]] | None) -> It
         If few chunks are stored: the coordinates of the box and of the chunk, for each stored chunk in order.
     """
     if stored is None:
-        for number in range(piece.first, piece.first + piece.count):
-            yield piece.unit(number)
+        every = cells([(0, count) for count in piece.counts])
+        for number, coords in enumerate(every, piece.first):
+            yield Unit(number, piece.grid.region(coords, piece.shape))
         return
     for coords, pairs in groupby(stored, lambda pair: pair[0]):
         yield piece.unit(piece.number(coords), tuple(chunk for _, chunk in pairs if chunk) or None)
@@ -154,14 +155,7 @@ class Plan:
         return {name: value for name, value in self.as_dict().items() if name not in ("options", "source", "target")}
 
     def check_same(self, stored: Mapping[str, Any], where: str) -> None:
-        """Refuse to resume a job that was begun with another plan.
-
-        Parameters
-        ----------
-        stored : mapping
-            The plan in the job's ledger.
-        where : str
-            The target, for messages.
+        """Refuse to resume a job that was begun with another plan: the one `stored` in its ledger.
 
         Raises
         ------

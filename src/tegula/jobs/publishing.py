@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -13,9 +13,10 @@ from tegula.arrays.array import Array
 from tegula.arrays.creation import completing, new_array_of
 from tegula.errors import AlreadyExistsError, TegulaError
 from tegula.formats import Format, find_format
-from tegula.jobs.ledger import Ledger
+from tegula.jobs.ledger import Records
 from tegula.jobs.runners.runner import Work
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
+from tegula.runtime.frozen import replace
 from tegula.stores import Store
 from tegula.stores.targets.paths import location_of
 
@@ -52,7 +53,7 @@ class Writing(Work):
     """Work whose units are read from one array, the source, and written to another one."""
 
     def __init__(
-        self, name: str, source: Array, destination: Destination, ledger: Ledger | None, limits: Mapping[str, int]
+        self, name: str, source: Array, destination: Destination, ledger: Records, limits: Mapping[str, int]
     ) -> None:
         self.name, self.source, self.destination, self.ledger = name, source, destination, ledger
         self.limits = {**limits}

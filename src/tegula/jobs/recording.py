@@ -32,16 +32,17 @@ def claimed(store: Store, path: str, *, overwrite: bool = False) -> Iterator[Non
 
     With `overwrite` a job that was interrupted there is removed first.
     """
-    made = store.local_directory is not None and not os.path.exists(store.local_directory)
-    if overwrite and survives(store):
+    directory, lasts = store.local_directory, survives(store)
+    made = None if directory is None or os.path.exists(directory) else directory
+    if overwrite and lasts:
         discard(store, path)
     try:
-        with Ledger(store, path).claimed() if survives(store) else nullcontext():
+        with Ledger(store, path).claimed() if lasts else nullcontext():
             yield
     finally:
-        if made and store.local_directory is not None:  # an empty directory, if nothing has been written
+        if made is not None:  # an empty directory, if nothing has been written
             with suppress(OSError):
-                os.rmdir(store.local_directory)
+                os.rmdir(made)
 
 
 class Recording:

@@ -16,7 +16,7 @@ from tegula.arrays.array import Array
 from tegula.engine.concurrency.pool import gather, results_of
 from tegula.errors import MetadataError, TegulaError
 from tegula.hierarchy.sources import Source, Sources
-from tegula.jobs.ledger import Amounts, Ledger
+from tegula.jobs.ledger import UNRECORDED, Amounts, Ledger, Records
 from tegula.jobs.misplaced import refuse_misplaced
 from tegula.jobs.plans import Piece, Plan, Unit, fingerprint_of
 from tegula.jobs.runners.runner import Runner, Threads, Work, check_reachable, runner_of
@@ -106,7 +106,7 @@ class Share(Generic[R]):
 
     runner: Runner
     code: Code[R]
-    ledger: Ledger | None = None
+    ledger: Records = UNRECORDED
     plan: Plan | None = None  # the arrays, if there is a ledger
 
 
@@ -123,16 +123,8 @@ def sharing(
 ) -> Iterator[Share[R] | None]:
     """Yield the `Share` of an operation; ``None`` if the user gave no runner, workers or ledger.
 
-    Parameters
-    ----------
-    plan : Plan
-        The operation, still without arrays.
-    pieces : callable
-        Returns the arrays to visit, as `piece_for` has them; called only if there is a ledger.
-    stores : iterable of Store
-        The stores to read from.
-    runner, workers, ledger
-        As the user gave them; the ledger is removed at the end.
+    Only if there is a ledger, which is removed at the end, `pieces` is called: it returns the arrays to visit, as
+    `piece_for` has them, which the `plan` still lacks. `stores` are those to read from.
     """
     if runner is None and workers is None and ledger is None:
         yield None
@@ -222,8 +214,7 @@ def shared_results(
                 number = number * size + part.start
             unit = Unit(first + number, box)
             units.append(unit)
-            record = None if ledger is None else ledger.known(unit.number)
-            if ledger is not None and record is not None:
+            if (record := ledger.known(unit.number)) is not None:
                 try:
                     ready[unit.number] = share.code.decode(record)
                     continue
@@ -251,9 +242,8 @@ class Reading(Generic[R]):
 
     def __init__(self, share: Share[R], nodes: Sequence[Node], progress: Progress | None) -> None:
         self._share, self._progress = share, one_at_a_time(progress)
-        changed = None if share.ledger is None else share.ledger.spoil
         self._nodes = nodes
-        self.sources = [Sources(node, changed=changed) for node in nodes]
+        self.sources = [Sources(node, changed=share.ledger.spoil) for node in nodes]
         self._requests = max(node.store.concurrency for node in nodes)
 
     def each(self, work: Callable[[T], V], items: Iterable[T]) -> Iterator[V]:
@@ -302,16 +292,8 @@ class Reading(Generic[R]):
     ) -> Iterator[R]:
         """Yield the results for all elements of arrays of one shape, and report the progress.
 
-        Parameters
-        ----------
-        path : str
-            Path of the arrays below the nodes.
-        work : callable
-            Computes the result of a box; it can be pickled.
-        boxes : iterable of Box
-            The boxes.
-        others : callable
-            Returns the result for the elements outside of the boxes, which hold the fill value, given their number.
+        `path` is theirs below the nodes. `work`, which can be pickled, computes the result of a box, and `others` that
+        of the elements outside of the boxes, which hold the fill value, given their number.
 
         Raises
         ------

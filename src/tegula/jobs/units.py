@@ -107,22 +107,23 @@ def block_grid(source: Array, target: Array, most: int | None = None) -> ChunkGr
 
     `most` is the maximum size of a box in bytes, by default `BLOCK_BYTES`.
     """
-    if not target.shape or not target.metadata.grid.is_regular:
-        return target.metadata.grid
-    most = BLOCK_BYTES if most is None else most
-    block = list(target.metadata.grid.largest_chunk())
-    if source.ndim == target.ndim:
-        reach = source.metadata.grid.largest_chunk()
-        wider = [-(-max(new, old) // new) * new for new, old in zip(block, reach)]
-        if prod(wider) * itemsize_of(target) <= most and prod(wider) // prod(block) <= _BLOCK_CHUNKS:
+    grid, shape = target.metadata.grid, target.shape
+    if not shape or not grid.is_regular:
+        return grid
+    most, itemsize = BLOCK_BYTES if most is None else most, itemsize_of(target)
+    chunk = block = grid.largest_chunk()
+    reach = source.metadata.grid.largest_chunk()
+    if len(reach) == len(chunk) and reach != chunk:
+        wider = tuple(-(-max(new, old) // new) * new for new, old in zip(chunk, reach))
+        if prod(wider) * itemsize <= most and prod(wider) // prod(chunk) <= _BLOCK_CHUNKS:
             block = wider
-    chunks = _BLOCK_CHUNKS * prod(target.metadata.grid.largest_chunk())
-    return joined_grid(block, target.shape, min(most // max(1, itemsize_of(target)), chunks))
+    return joined_grid(block, shape, min(most // max(1, itemsize), _BLOCK_CHUNKS * prod(chunk)))
 
 
 def itemsize_of(array: Array) -> int:
     """Return the bytes of an element in memory; an estimate for variable length."""
-    return _OBJECT_BYTES if array.dtype.hasobject else array.dtype.itemsize
+    dtype = array.dtype
+    return _OBJECT_BYTES if dtype.hasobject else dtype.itemsize
 
 
 def blocks_of(array: Array, axes: Iterable[Axis | int], grid: ChunkGrid) -> Iterator[Coords]:

@@ -9,7 +9,7 @@ array.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, product
+from itertools import accumulate, product, starmap
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -43,8 +43,8 @@ def cells(box: Sequence[tuple[int, int]]) -> Iterator[Coords]:
     >>> [*cells([(0, 2), (5, 7)])], next(cells([(0, 2**62), (1, 2**62)]))
     ([(0, 5), (0, 6), (1, 5), (1, 6)], (0, 1))
     """
-    if max((stop - start for start, stop in box), default=0) <= _SHORT:
-        return product(*(range(start, stop) for start, stop in box))
+    if max([stop - start for start, stop in box], default=0) <= _SHORT:
+        return product(*starmap(range, box))
     return _walk(box)
 
 

@@ -7,9 +7,10 @@ have no such type and stay numbers.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from math import gcd
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from tegula.errors import UnsupportedError
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["TimeUnits", "time_units"]
+__all__ = ["Recount", "TimeUnits", "common_units", "time_units"]
 
 _NANOSECONDS: Final = {
     "nanosecond": 1,
@@ -35,6 +36,8 @@ _DATE: Final = re.compile(
 )
 _REFORM: Final = np.datetime64("1582-10-15")
 _JULIAN_DAY_OF_1970: Final = 2440588
+_CALENDARS: Final = {"gregorian": "standard", "365_day": "noleap", "366_day": "all_leap"}  # other names
+_MONTHS: Final = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)  # days of a year before each
 _MOST: Final = 2**63 - 2**12  # ticks that NumPy holds, less the error of floating-point numbers
 
 
@@ -150,29 +153,129 @@ def time_units(attributes: Mapping[str, Any]) -> TimeUnits | None:
     return None if length is None or reference is None else TimeUnits(length, reference, calendar)
 
 
+class Recount(NamedTuple):
+    """How numbers of one unit and date are those of others: ``number * factor + shift``."""
+
+    factor: int
+    shift: int
+
+    def of(self, values: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None) -> npt.NDArray[Any]:
+        """Return numbers in the other unit, missing ones as they are; in 64 bits if others do not hold them.
+
+        Raises
+        ------
+        UnsupportedError
+            If 64 bits do not hold them.
+
+        Examples
+        --------
+        >>> Recount(24, 36).of(np.array([0, 1, -99], "i2"), np.array([False, False, True]))
+        array([ 36,  60, -99], dtype=int16)
+        """
+        if self == (1, 0):
+            return values
+        dtype = values.dtype
+        if dtype.kind in "iu":
+            known = values if missing is None else values[~missing]
+            ends = [int(end) * self.factor + self.shift for end in (known.min(), known.max())] if known.size else [0]
+            if not _holds(dtype, ends):
+                dtype = np.dtype("i8")
+            if not _holds(dtype, ends):
+                raise UnsupportedError("a time is out of range in the units of other times")
+        changed = (values.astype("f8" if dtype.kind == "f" else "i8") * self.factor + self.shift).astype(dtype)
+        return changed if missing is None else np.where(missing, values.astype(dtype), changed)
+
+
+def _holds(dtype: np.dtype[Any], ends: Sequence[int]) -> bool:
+    limits = np.iinfo(dtype)
+    return all(limits.min <= end <= limits.max for end in ends)
+
+
+def common_units(attributes: Sequence[Mapping[str, Any]]) -> tuple[str, list[Recount]] | None:
+    """Return units in which times of several are whole numbers, counted from the date of the first.
+
+    Parameters
+    ----------
+    attributes : sequence of mapping
+        The attributes ``units`` and ``calendar`` of each.
+
+    Returns
+    -------
+    tuple of str and list of Recount, or None
+        The units, and how the numbers of each become numbers of these. ``None`` if they are no dates of one calendar.
+
+    Examples
+    --------
+    >>> common_units([{"units": "days since 2024-01-01"}, {"units": "hours since 2024-02-01"}])
+    ('hours since 2024-01-01', [Recount(factor=24, shift=0), Recount(factor=1, shift=744)])
+    """
+    found = [_counting(one) for one in attributes]
+    known = [one for one in found if one is not None]
+    if len(known) < len(found) or len({calendar for *_, calendar in known}) != 1:
+        return None
+    begins = [begin - known[0][1] for _, begin, _ in known]
+    step = gcd(*(length for length, *_ in known), *begins)
+    unit, length = max((pair for pair in _NANOSECONDS.items() if step % pair[1] == 0), key=lambda pair: pair[1])
+    units: str = attributes[0]["units"]
+    if length != known[0][0]:
+        units = f"{unit}s since {units.partition(' since ')[2]}"
+    return units, [Recount(one[0] // length, begin // length) for one, begin in zip(known, begins)]
+
+
+def _counting(attributes: Mapping[str, Any]) -> tuple[int, int, str] | None:
+    """Return the length of a unit, the date from which it counts, in nanoseconds of a calendar, and the calendar."""
+    units, calendar = attributes.get("units"), attributes.get("calendar", "standard")
+    if not isinstance(units, str) or not isinstance(calendar, str):
+        return None
+    unit, _, text = units.partition(" since ")
+    length = _NANOSECONDS.get(unit.strip().lower().removesuffix("s"))
+    calendar = _CALENDARS.get(calendar.lower(), calendar.lower())
+    begin = _nanoseconds(text, calendar)
+    return None if length is None or begin is None else (length, begin, calendar)
+
+
 def _date(text: str, *, is_julian: bool) -> np.datetime64 | None:
     """Read a date, which before the Gregorian reform is one of the Julian calendar if the calendar is mixed."""
+    nanoseconds = _nanoseconds(text, "standard" if is_julian else "proleptic_gregorian")
+    if nanoseconds is None:
+        return None
+    seconds, fraction = divmod(nanoseconds, 10**9)
+    date = np.datetime64(seconds, "s")
+    return (
+        date + np.timedelta64(fraction // 1000, "us") if fraction % 1000 == 0 else date + np.timedelta64(fraction, "ns")
+    )
+
+
+def _nanoseconds(text: str, calendar: str) -> int | None:
+    """Return the nanoseconds from a day of a calendar, which is 1970-01-01 in Gregorian ones, to a date and time."""
     match = _DATE.fullmatch(text)
     if match is None:
         return None
     year, month, day = (int(item) for item in match.groups()[:3])
     hour, minute, second = (int(item or 0) for item in match.groups()[3:6])
-    if not 1 <= month <= 12 or not 1 <= day <= 31 or hour > 24 or minute > 59 or second > 60:
+    days = _days(year, month, day, calendar) if 1 <= month <= 12 and 1 <= day <= 31 else None
+    if days is None or hour > 24 or minute > 59 or second > 60:
         return None
-    if is_julian and (year, month, day) < (1582, 10, 15):
-        days = _julian_day(year, month, day) - _JULIAN_DAY_OF_1970
-    else:
-        try:
-            days = int(np.datetime64(f"{year:04}-{month:02}-{day:02}", "D").astype("i8"))
-        except ValueError:
-            return None
     shift = (int(match[9]) * 60 + int(match[10] or 0)) * (1 if match[8] == "+" else -1) if match[8] else 0
     seconds = days * 86400 + (hour * 60 + minute - shift) * 60 + second
-    date = np.datetime64(seconds, "s")
-    fraction = int((match[7] or "").ljust(9, "0"))
-    return (
-        date + np.timedelta64(fraction // 1000, "us") if fraction % 1000 == 0 else date + np.timedelta64(fraction, "ns")
-    )
+    return seconds * 10**9 + int((match[7] or "").ljust(9, "0"))
+
+
+def _days(year: int, month: int, day: int, calendar: str) -> int | None:
+    """Return the number of a day in a calendar; ``None`` if it has no such day, or is not known."""
+    if calendar == "360_day":
+        return year * 360 + (month - 1) * 30 + day if day <= 30 else None
+    if calendar in ("noleap", "all_leap"):
+        leap = calendar == "all_leap"
+        return year * (365 + leap) + _MONTHS[month - 1] + (leap and month > 2) + day
+    if calendar == "julian" or (calendar == "standard" and (year, month, day) < (1582, 10, 15)):
+        return _julian_day(year, month, day) - _JULIAN_DAY_OF_1970
+    if calendar not in ("standard", "proleptic_gregorian"):
+        return None
+    try:
+        return int(np.datetime64(f"{year:04}-{month:02}-{day:02}", "D").astype("i8"))
+    except ValueError:
+        return None
 
 
 def _julian_day(year: int, month: int, day: int) -> int:

@@ -112,8 +112,8 @@ def identical(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> bool:
         )
     if old.dtype != new.dtype:
         old = old.astype(new.dtype)
-    if not old.nbytes:
-        return True
+    if old.nbytes <= _PIECE:
+        return old.tobytes() == new.tobytes()
     one, other = (np.ascontiguousarray(each).reshape(-1).view("u1") for each in (old, new))
     pieces = range(0, len(one), _PIECE)
     return all(one[start : start + _PIECE].tobytes() == other[start : start + _PIECE].tobytes() for start in pieces)

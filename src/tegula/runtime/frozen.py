@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, dataclass_transform
 
 __all__ = ["Field", "Frozen", "field", "replace"]
@@ -147,10 +148,11 @@ class Frozen(metaclass=_Maker):
         if other.__class__ is not self.__class__:
             return NotImplemented
         # lists treat a value as equal to itself, even NaN
-        return [getattr(self, name) for name in self._compared] == [getattr(other, name) for name in self._compared]
+        names = self._compared
+        return [*map(getattr, repeat(self), names)] == [*map(getattr, repeat(other), names)]
 
     def __hash__(self) -> int:
-        return hash(tuple([getattr(self, name) for name in self._compared]))
+        return hash(tuple(map(getattr, repeat(self), self._compared)))
 
     def __repr__(self) -> str:
         values = (f"{name}={getattr(self, name)!r}" for name, item in self._fields.items() if item.repr)

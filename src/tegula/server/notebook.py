@@ -11,6 +11,7 @@ from urllib.parse import quote, urlsplit
 
 from tegula.errors import TegulaError
 from tegula.hierarchy.group import Group, open_node
+from tegula.hierarchy.opening import open_stored
 from tegula.server.running import Server, serve
 
 __all__ = ["View", "view"]
@@ -80,6 +81,8 @@ def view(node: Any, height: int = _HEIGHT) -> View:
     '<iframe src="'
     >>> shown.server.close()
     """
+    if hasattr(type(node), "as_store"):  # a view of arrays
+        node = open_stored(node)
     root = _root(node)
     key = (root.store.identity, root.path)
     server = _servers.get(key)

@@ -11,7 +11,6 @@ from tegula.tensorstore.adapters import (
     virtual_chunked,
 )
 from tegula.tensorstore.aliases import DimSelectionLike, NumpyIndexingSpec, NumpyIndexTerm, RecheckCacheOption
-from tegula.tensorstore.batch import Batch
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.dtypes import (
@@ -52,11 +51,11 @@ from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.context import Context
 from tegula.tensorstore.drivers.virtual_chunked import VirtualChunkedReadParameters, VirtualChunkedWriteParameters
-from tegula.tensorstore.future import Future, FutureLike, Promise, WriteFutures
+from tegula.tensorstore.future import Batch, Future, FutureLike, Promise, WriteFutures
 from tegula.tensorstore.index.dim import Dim, inf
 from tegula.tensorstore.index.dim_expressions import DimExpression, DimSelection, d
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.index.numpy_terms import newaxis
+from tegula.tensorstore.index.indexing import newaxis
 from tegula.tensorstore.index.output_maps import OutputIndexMap, OutputIndexMaps, OutputIndexMethod
 from tegula.tensorstore.index.transform import Indexable, IndexTransform
 from tegula.tensorstore.kvstore.kvstore import KvStore

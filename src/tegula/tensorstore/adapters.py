@@ -18,10 +18,11 @@ from tegula.tensorstore.drivers.array import ArrayDriver, ArraySpec
 from tegula.tensorstore.drivers.viewed import Viewed
 from tegula.tensorstore.drivers.virtual import default_context
 from tegula.tensorstore.drivers.virtual_chunked import VirtualChunkedDriver
-from tegula.tensorstore.errors import invalid, type_error
+from tegula.tensorstore.errors import StatusError, invalid, type_error
 from tegula.tensorstore.index.dim_expressions import d
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.index.numpy_terms import newaxis
+from tegula.tensorstore.index.indexing import newaxis
+from tegula.tensorstore.index.subscripts import resolve
 from tegula.tensorstore.kvstore.transaction import Transaction
 from tegula.tensorstore.sources import as_source
 from tegula.tensorstore.spec.interface import mode_of
@@ -149,7 +150,7 @@ def cast(base: TensorStore | Spec, dtype: dtypes.DTypeLike) -> TensorStore | Spe
     if isinstance(base, TensorStore):
         return base.astype(dtype)
     if not isinstance(base, Spec):
-        raise type_error(f"cast(): incompatible function arguments: {base!r} is not a TensorStore or Spec")
+        raise type_error(f"{base!r} is not a TensorStore or Spec")
     below = Spec._of(base._driver, None)
     return Spec._of(CastSpec.of(below, dtypes.dtype(dtype)), base.transform)
 
@@ -184,7 +185,7 @@ def downsample(
         driver = DownsampleDriver(base._driver, base._transform(), factors, method)
         return TensorStore._of(driver, None, base._transaction)
     if not isinstance(base, Spec):
-        raise type_error(f"downsample(): incompatible function arguments: {base!r} is not a TensorStore or Spec")
+        raise type_error(f"{base!r} is not a TensorStore or Spec")
     return Spec._of_whole(DownsampleSpec.of(base, factors, method))
 
 
@@ -224,7 +225,7 @@ def overlay(
     >>> ts.overlay([a, b[1:2]]).read().result()
     array([1, 8, 3], dtype=uint32)
     """
-    return _stacked(_layers(layers, "overlay"), (read, write), context, transaction, constraints)
+    return _stacked(_layers(layers), (read, write), context, transaction, constraints)
 
 
 def stack(
@@ -256,7 +257,7 @@ def stack(
     array([[1, 7],
            [2, 8]], dtype=uint32)
     """
-    checked = _layers(layers, "stack")
+    checked = _layers(layers)
     rank = _domains(checked, "stack")[0].rank
     if not -rank - 1 <= axis <= rank:
         raise invalid(f"Dimension index {axis} is outside valid range [{-rank - 1}, {rank + 1})")
@@ -293,7 +294,7 @@ def concat(
     >>> ts.concat([a, b], axis=0).read().result()
     array([1, 2, 7, 8, 9], dtype=uint32)
     """
-    checked = _layers(layers, "concat")
+    checked = _layers(layers)
     domains = _domains(checked, "concat")
     dim = _axis(axis, domains)
     start = domains[0].inclusive_min[dim]
@@ -306,22 +307,18 @@ def concat(
 
 def _axis(axis: int | str, domains: list[IndexDomain]) -> int:
     rank = domains[0].rank
-    if isinstance(axis, str):
-        labels = [next((d.labels[number] for d in domains if d.labels[number]), "") for number in range(rank)]
-        if axis and axis in labels:
-            return labels.index(axis)
-        shown = ", ".join(f'"{label}"' for label in labels)
-        raise invalid(f'Label "{axis}" does not match one of {{{shown}}}')
-    if not -rank <= axis < rank:
-        raise invalid(f"Dimension index {axis} is outside valid range [{-rank}, {rank})")
-    return axis % rank
+    labels = [next((d.labels[number] for d in domains if d.labels[number]), "") for number in range(rank)]
+    try:
+        return resolve((axis,), rank, labels)[0]
+    except StatusError as error:
+        raise invalid(error.sentence) from None
 
 
-def _layers(layers: Iterable[Any], function: str) -> list[Any]:
+def _layers(layers: Iterable[Any]) -> list[Any]:
     checked = list(layers)
     for layer in checked:
         if not isinstance(layer, (TensorStore, Spec)):
-            raise type_error(f"{function}(): incompatible function arguments: {layer!r} is not a TensorStore or Spec")
+            raise type_error(f"{layer!r} is not a TensorStore or Spec")
     return checked
 
 
@@ -334,10 +331,7 @@ def _domains(layers: list[Any], function: str) -> list[IndexDomain]:
         if domain is None:
             raise invalid(f"Layer {number}: Domain must be specified")
         if domain.rank != domains[0].rank:
-            raise invalid(
-                f"Layer {number}: Layer domain {domain} of rank {domain.rank} does not match layer 0 rank of "
-                f"{domains[0].rank}"
-            )
+            raise invalid(f"Layer {number}: rank {domain.rank} does not match {domains[0].rank}")
     return domains
 
 
@@ -351,7 +345,7 @@ def _stacked(
     _check(context, transaction)
     schema = Schema(**constraints)
     sources = [layer if isinstance(layer, Spec) else Viewed(layer._driver, layer._transform()) for layer in layers]
-    stacked = checked_layers(sources, schema, "Layer dtype of {} does not match existing dtype of {}")
+    stacked = checked_layers(sources, schema)
     shared = _shared_transaction(layers, transaction)
     driver = StackDriver(stacked, schema, context or default_context(), shared)
     read, write = mode

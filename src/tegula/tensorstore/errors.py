@@ -6,6 +6,8 @@ unless that is INVALID_ARGUMENT or UNIMPLEMENTED.
 
 from __future__ import annotations
 
+import json
+
 from tegula.errors import (
     AlreadyExistsError,
     CodecError,
@@ -34,8 +36,6 @@ __all__ = [
 ]
 
 _SILENT = frozenset(("INVALID_ARGUMENT", "UNIMPLEMENTED"))
-_ESCAPES = {0x0A: "\\n", 0x0D: "\\r", 0x09: "\\t", 0x22: '\\"', 0x27: "\\'", 0x5C: "\\\\"}
-_HEX_DIGITS = frozenset(b"0123456789abcdefABCDEF")
 
 
 class StatusError(TegulaError):
@@ -119,9 +119,9 @@ def as_status(error: BaseException) -> StatusError:
         return error
     if isinstance(error, CodecError) and error.key is not None:
         return status("FAILED_PRECONDITION", f'Error reading "{error.key}": {error.message}')
-    message = error.args[0] if isinstance(error, KeyError) and error.args else str(error)
+    is_plain_key = isinstance(error, KeyError) and not isinstance(error, TegulaError) and error.args
     code = next((code for kind, code in _CODES if isinstance(error, kind)), "INVALID_ARGUMENT")
-    return status(code, str(message) if not isinstance(error, TegulaError) else str(error))
+    return status(code, str(error.args[0] if is_plain_key else error))
 
 
 _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str], ...] = (
@@ -134,7 +134,7 @@ _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str],
     (PermissionError, "PERMISSION_DENIED"),
     ((OSError, CodecError), "FAILED_PRECONDITION"),
 )
-"""Error classes and their codes; the first class that matches is used."""
+"""The status code for each kind of error of tegula and Python; the first class that matches is used."""
 
 
 def key_bytes(key: str) -> bytes:
@@ -146,23 +146,11 @@ def key_bytes(key: str) -> bytes:
 
 
 def quoted(text: str) -> str:
-    r"""Return text in double quotes for messages, with escapes for bytes other than printable ASCII.
+    r"""Return text in double quotes for messages, with escapes for what is not printable ASCII.
 
     Examples
     --------
-    >>> print(quoted("a\0l"), quoted("a\0b"))
-    "a\x00l" "a\x00\x62"
+    >>> print(quoted("a\\tb"))
+    "a\\tb"
     """
-    shown = []
-    after_hex = False
-    for byte in key_bytes(text):
-        hexadecimal = False
-        if byte in _ESCAPES:
-            shown.append(_ESCAPES[byte])
-        elif not 0x20 <= byte < 0x7F or (after_hex and byte in _HEX_DIGITS):
-            shown.append(f"\\x{byte:02x}")
-            hexadecimal = True
-        else:
-            shown.append(chr(byte))
-        after_hex = hexadecimal
-    return f'"{"".join(shown)}"'
+    return json.dumps(text)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 import time
 from collections.abc import Awaitable, Callable, Generator
 from concurrent import futures
@@ -16,25 +17,132 @@ from functools import partial
 from types import GenericAlias
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast
 
-from tegula.engine.concurrency.pool import in_background
+from tegula.engine.concurrency.finalisers import call_apart
+from tegula.engine.concurrency.pool import for_each, in_background
 from tegula.tensorstore.errors import invalid, status, type_error
-from tegula.tensorstore.resumable import Operation, Pending
 
 __all__ = [
+    "Batch",
     "Caught",
     "Future",
     "FutureLike",
+    "Operation",
+    "Pending",
     "Promise",
+    "Steps",
     "WriteFutures",
+    "alone",
     "background",
+    "checked_batch",
     "deferred",
     "failed",
+    "finish",
     "immediate",
     "ready",
+    "running",
     "written",
 ]
 
 T = TypeVar("T")
+Steps = Generator[Any, None, T]
+"""A generator that yields each future it waits for, and returns a result."""
+
+_thread = threading.local()
+
+
+class Pending(BaseException):
+    """A signal that ends a call of an operation which has to wait for a future."""
+
+    def __init__(self, future: Any) -> None:
+        super().__init__()
+        self.future = future
+
+
+class Operation:
+    """A function that is called again until it returns; `finish` continues where the previous call stopped.
+
+    `requests` is the `concurrency` of the store, if the operation mostly waits for it.
+    """
+
+    __slots__ = ("_position", "_started", "batch", "requests")
+
+    def __init__(self, batch: Any = None, requests: int = 0) -> None:
+        self.batch = batch
+        self.requests = requests
+        self._started: list[_Started] = []
+        self._position = 0
+
+    def run(self, function: Callable[..., T], *args: Any) -> T:
+        """Call the function; raise `Pending` if it must be called again."""
+        self._position = 0
+        return _within(self, function, *args)
+
+    def next(self, begin: Callable[[], Steps[Any]]) -> _Started:
+        """Return the steps of the next `finish`: new ones, or those that a previous call began at this position."""
+        self._position += 1
+        if len(self._started) < self._position:
+            self._started.append(_Started(begin()))
+        return self._started[self._position - 1]
+
+
+class _Started:
+    """Steps, and their progress."""
+
+    __slots__ = ("_future", "_result", "_steps")
+
+    def __init__(self, steps: Steps[Any]) -> None:
+        self._steps: Steps[Any] | None = steps
+        self._future: Any = None
+        self._result: Any = None
+
+    def advance(self) -> Any:
+        while self._steps is not None:
+            if self._future is not None and not self._future.done():
+                raise Pending(self._future)
+            try:
+                self._future = next(self._steps)
+            except StopIteration as end:
+                self._steps, self._future, self._result = None, None, end.value
+        return self._result
+
+
+def running() -> Operation | None:
+    """Return the operation that runs in this thread."""
+    operation: Operation | None = getattr(_thread, "operation", None)
+    return operation
+
+
+def alone(function: Callable[..., T], *args: Any) -> T:
+    """Call a function outside any operation, so that it blocks its thread to wait."""
+    return _within(None, function, *args)
+
+
+def _within(operation: Operation | None, function: Callable[..., T], *args: Any) -> T:
+    before = running()
+    _thread.operation = operation
+    try:
+        return function(*args)
+    finally:
+        _thread.operation = before
+
+
+def finish(begin: Callable[[], Steps[T]]) -> T:
+    """Run steps to their end. If a step has to wait, stop the operation; outside an operation, block the thread."""
+    operation = running()
+    if operation is not None:
+        result: T = operation.next(begin).advance()
+        return result
+    steps = begin()
+    while True:
+        try:
+            future = next(steps)
+        except StopIteration as end:
+            last: T = end.value
+            return last
+        with suppress(asyncio.CancelledError):
+            future.exception()  # the next step handles the error
+
+
 _Waiting: TypeAlias = "futures.Future[Any]"
 
 
@@ -385,3 +493,71 @@ def _call(callback: Callable[[Any], Any], future: Any) -> None:
         return
     error = caught.error()  # a callback has no caller that could handle it
     sys.excepthook(type(error), error, error.__traceback__)
+
+
+class Batch:
+    """Operations that start together: when the batch is submitted, at the end of its ``with`` block, or on deletion.
+
+    None of their futures is ready before that.
+
+    Examples
+    --------
+    >>> import tegula.tensorstore as ts
+    >>> store = ts.array([1, 2, 3])
+    >>> with ts.Batch() as batch:
+    ...     future = store.read(batch=batch)
+    >>> future.result()
+    array([1, 2, 3])
+    """
+
+    __slots__ = ("__weakref__", "_begun", "_lock", "_requests", "_work")
+
+    def __init__(self) -> None:
+        self._begun = False
+        self._lock = threading.Lock()
+        self._requests = 0
+        self._work: list[Callable[[], None]] | None = []
+
+    def _defer(self, function: Callable[..., T], *args: Any, requests: int = 0) -> Future[T]:
+        """Delay a call until the batch is submitted; `requests` is the `concurrency` of the store it waits for."""
+        if self._begun:
+            return immediate(alone, function, *args)
+        future, run = deferred(Operation(_begun()), function, *args)
+        with self._lock:
+            if self._work is None:
+                raise invalid("batch was already submitted")
+            self._work.append(run)
+            self._requests = max(self._requests, requests)
+        return future
+
+    def submit(self) -> None:
+        """Start all delayed operations; the batch accepts no more."""
+        with self._lock:
+            work, self._work = self._work, None
+        if work:
+            requests = self._requests
+            background(lambda: for_each(lambda run: run(), work, parallel=True, requests=requests), requests=requests)
+
+    def __enter__(self) -> Batch:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.submit()
+
+    def __del__(self) -> None:
+        if getattr(self, "_work", None):  # `_work` is missing if `__init__` has failed
+            call_apart(self.submit)
+
+
+def _begun() -> Batch:
+    """Return a batch that delays nothing, for calls made by a submitted batch."""
+    batch = Batch()
+    batch._begun = True
+    return batch
+
+
+def checked_batch(batch: Any) -> Batch:
+    """Return `batch`; raise TypeError if it is not a `Batch`."""
+    if not isinstance(batch, Batch):
+        raise type_error("Invalid batch")
+    return batch

@@ -33,18 +33,7 @@ class MemoryKeys(MemoryStore):
     _check_key = staticmethod(_any_text)
 
     def change(self, changes: Mapping[str, tuple[bytes | None, Generation | None]]) -> None:
-        """Set or delete several keys in one step; a reader sees all of the changes or none.
-
-        Parameters
-        ----------
-        changes : mapping of str to (bytes or None, generation or None)
-            The new value of each key (``None`` to delete it), and the generation that the key must have.
-
-        Raises
-        ------
-        ConflictError
-            If a key has another generation; nothing is then changed.
-        """
+        """Set or delete several keys, if each has its expected generation; a reader sees all changes or none."""
         with self._lock:
             for key, (_, expected) in changes.items():
                 self._check_generation(key, expected)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tegula.tensorstore.batch import Batch
 from tegula.tensorstore.context import Context
 from tegula.tensorstore.errors import invalid, type_error
-from tegula.tensorstore.future import Future, immediate
+from tegula.tensorstore.future import Batch, Future, immediate
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.kvstore.transaction import Transaction
 from tegula.tensorstore.spec.interface import Opening

@@ -22,23 +22,9 @@ _Values = npt.NDArray[Any]
 
 
 def as_source(source: Any, dtype: dtypes.dtype, rank: int) -> _Values:
-    """Convert the source of a write to an array of a data type.
+    """Convert the source of a write to an array of a data type with at most `rank` dimensions.
 
     NumPy arrays are converted only if NumPy considers that safe; numbers and lists of numbers as by ``np.array``.
-
-    Parameters
-    ----------
-    source : array_like
-        The values.
-    dtype : dtype
-        The data type of the target.
-    rank : int
-        The maximum number of dimensions.
-
-    Raises
-    ------
-    TypeError, ValueError, OverflowError
-        If the source cannot be converted, or has too many dimensions.
     """
     wanted = dtype.numpy_dtype
     if type(source) is np.ndarray and source.dtype == wanted and wanted.kind != "O" and source.ndim <= rank:
@@ -120,11 +106,6 @@ def align(source: IndexDomain, target: IndexDomain) -> tuple[int, ...]:
     -------
     tuple of int
         The dimension of the source for each dimension of the target; -1 if there is none.
-
-    Raises
-    ------
-    ValueError
-        If a dimension of the source has no match and a size other than 1, or a size that does not fit its match.
     """
     matches = _matches(source, target)
     wrong = []

@@ -10,16 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.errors import TegulaError
-from tegula.tensorstore.batch import Batch, checked_batch
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.casting import convert, convertible, implicit
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.schema_views import fill_through, layout_through, units_through
 from tegula.tensorstore.context import Context
 from tegula.tensorstore.drivers.adapting.cast import CastDriver
-from tegula.tensorstore.drivers.virtual import driver_spec_of_view
 from tegula.tensorstore.errors import StatusError, invalid, status, type_error
-from tegula.tensorstore.future import Future, WriteFutures, background, failed, immediate, written
+from tegula.tensorstore.future import Batch, Future, WriteFutures, background, checked_batch, failed, immediate, written
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.resizing import base_bounds, resolved_transform
 from tegula.tensorstore.index.subscripts import Subscript
@@ -108,8 +106,8 @@ class TensorStore(Indexable):
     def _with_transform(self, transform: IndexTransform) -> TensorStore:
         return TensorStore._of(self._driver, transform, self._transaction)
 
-    def _subscript(self, name: str, apply: Callable[[IndexTransform, Any], IndexTransform]) -> _WritableSubscript:
-        return _WritableSubscript(self, name, lambda key: self._with_transform(apply(self._transform(), key)))
+    def _subscript(self, name: str, apply: Callable[[Any, Any], Any]) -> _WritableSubscript:
+        return _WritableSubscript(self, name, lambda key: self._with_pair(apply(self._pair(), key)))
 
     def __setitem__(self, key: Any, source: Any) -> None:
         self[key].write(source).result()
@@ -214,8 +212,7 @@ class TensorStore(Indexable):
     @property
     def base(self) -> TensorStore | None:
         """The underlying array of a cast or downsampled one; None for other arrays, or if no view of it corresponds."""
-        base = getattr(self._driver, "base_view", None)
-        base_and_view: tuple[Driver, IndexTransform] | None = None if base is None else base(self._transform())
+        base_and_view = self._driver.base_view(self._transform())
         return None if base_and_view is None else TensorStore._of(base_and_view[0], base_and_view[1], self._transaction)
 
     @property
@@ -280,7 +277,7 @@ class TensorStore(Indexable):
         })
         """
         driver = self._driver.latest(look=False)
-        spec = Spec._of(*driver_spec_of_view(driver, self._transform(), minimal=bool(minimal_spec)))
+        spec = Spec._of(*driver.spec_of_view(self._transform(), minimal=bool(minimal_spec)))
         if unbind_context:
             options["unbind_context"] = True
         elif not retain_context:
@@ -335,7 +332,10 @@ class TensorStore(Indexable):
     def _start(self, function: Callable[..., T], *args: Any) -> Future[T]:
         """Call a function immediately if the view is small and its storage fast, otherwise in the thread pool."""
         selection, driver = self._selection, self._driver
-        size = self.domain.size if selection is None else selection.size
+        if selection is None:
+            size = (driver.domain if self._view is None else self._view._domain).size
+        else:
+            size = selection.size
         small = size * driver.dtype.numpy_dtype.itemsize <= _SMALL and not driver.slow and not driver.is_remote
         if small:
             return immediate(function, *args)
@@ -540,8 +540,12 @@ class TensorStore(Indexable):
         query_fully_stored : bool
             Find out whether all elements are stored.
         """
-        queries = {"query_not_stored": query_not_stored, "query_fully_stored": query_fully_stored}
-        return immediate(lambda: _Statistics(**self._driver.storage_statistics(self._selected().indices, **queries)))
+
+        def act() -> _Statistics:
+            none, every = self._driver.storage_statistics(self._selected().indices)
+            return _Statistics(none if query_not_stored else None, every if query_fully_stored else None)
+
+        return immediate(act)
 
     def __copy__(self) -> TensorStore:
         return self

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tegula.tensorstore.errors import StatusError, annotate, invalid, status
-from tegula.tensorstore.index.intervals import affine_domain
+from tegula.indexing.transform import Affine, OutputMap, axes_of
+from tegula.tensorstore.errors import invalid, status
+from tegula.tensorstore.index.composition import with_origin_0
+from tegula.tensorstore.index.intervals import interval_text
 
 if TYPE_CHECKING:
     from tegula.tensorstore.index.domain import IndexDomain
@@ -77,20 +79,7 @@ def whole(domain: IndexDomain) -> Selection:
 
 
 def select(transform: IndexTransform, base: IndexDomain) -> Selection:
-    """Return the selection of a view.
-
-    Parameters
-    ----------
-    transform : IndexTransform
-        The transform from the view to the base.
-    base : IndexDomain
-        The domain of the base, which limits the indices.
-
-    Raises
-    ------
-    ValueError
-        If an index is outside the base, or the view is unbounded.
-    """
+    """Return the selection of a view; the domain of the base limits the indices."""
     return _select_basic(transform, base) or _select(transform, base)
 
 
@@ -119,37 +108,34 @@ def _select_basic(transform: IndexTransform, base: IndexDomain) -> Selection | N
 
 
 def _select(transform: IndexTransform, base: IndexDomain) -> Selection:
-    # the view must be bounded
     domain = transform.domain
-    origin, end = domain.inclusive_min, domain.exclusive_max
-    shape = tuple(domain.shape)
-    for low, high in zip(origin, end, strict=True):
-        if low < -_FINITE or high > _FINITE:
-            raise invalid(f"Cannot read or write the unbounded domain {domain}")
-    maps = transform.output
+    shape = domain.shape
+    if any(abs(bound) > _FINITE for bound in (*domain._lower, *domain._upper)):
+        raise invalid(f"Cannot read or write the unbounded domain {domain}")
+    maps = [with_origin_0(output, domain, 0) for output in transform.output]
+    if 0 not in shape:
+        for dimension, (one, output) in enumerate(zip(maps, transform.output, strict=True)):
+            _check(one, output, base, dimension, shape)
+    # the axes of the view that index arrays, or several dimensions of the base, depend on
+    used = [axis for one in maps for axis in axes_of(one)]
+    arrays = [axis for one in maps if not isinstance(one, Affine) for axis in axes_of(one)]
+    joint = sorted({axis for axis in used if used.count(axis) > 1 or axis in arrays})
     # an index for each dimension of the base: an integer, a slice, or an index array over the joint axes
-    joint = _joint_axes(maps)
     indices: list[int | slice | npt.NDArray[np.int64]] = []
     result_axes = list(joint)
-    for dimension, output in enumerate(maps):
-        axis = output.input_dimension
-        low, high = base.inclusive_min[dimension], base.exclusive_max[dimension]
-        if axis is not None and 0 not in shape:
-            _check_range(output, low, high, axis, origin[axis], end[axis])
-        if axis is None and output.index_array is None:
-            if 0 not in shape and not low <= output.offset < high:
-                what = f"Checking bounds of constant output index map for dimension {dimension}"
-                raise annotate(_outside(output.offset, low, high), what)
-            indices.append(output.offset)
-        elif axis is not None and axis not in joint:
-            indices.append(_range(output.offset, output.stride or 1, origin[axis], shape[axis]))
-            result_axes.append(axis)
-        elif axis is not None:
-            values = np.arange(origin[axis], end[axis], dtype=np.int64) * (output.stride or 1) + output.offset
-            indices.append(values.reshape([-1 if number == axis else 1 for number in joint]))
+    for one in maps:
+        if not isinstance(one, Affine):
+            indices.append(one.reshape([one.shape[axis] for axis in joint]) if joint else int(one.item()))
+        elif one.axis < 0:
+            indices.append(one.start)
+        elif one.axis in joint:
+            values = np.arange(shape[one.axis], dtype=np.int64) * one.step + one.start
+            indices.append(values.reshape([-1 if axis == one.axis else 1 for axis in joint]))
         else:
-            values = _checked(output, low, high)
-            indices.append(values.reshape([values.shape[number] for number in joint]) if joint else values.item())
+            last = one.start + one.step * (shape[one.axis] - 1)
+            stop = last + (1 if one.step > 0 else -1) if shape[one.axis] else one.start
+            indices.append(slice(one.start, stop, one.step))
+            result_axes.append(one.axis)
     # the axes of the driver's result: the joint ones first, then the slices
     if result_axes == list(range(len(shape))):
         return Selection(tuple(indices), shape, None)
@@ -157,56 +143,19 @@ def _select(transform: IndexTransform, base: IndexDomain) -> Selection:
     return Selection(tuple(indices), shape, tuple(positions.get(axis, -1) for axis in range(len(shape))))
 
 
-def _joint_axes(maps: Any) -> list[int]:
-    """Return the axes of the view that index arrays, or several dimensions of the base, depend on."""
-    joint: set[int] = set()
-    seen: set[int] = set()
-    for output in maps:
-        axis = output.input_dimension
-        if axis is not None:
-            if axis in seen:
-                joint.add(axis)
-            seen.add(axis)
-        elif output.index_array is not None:
-            joint.update(number for number, size in enumerate(output.index_array.shape) if size != 1)
-    return sorted(joint)
-
-
-def _range(offset: int, stride: int, start: int, count: int) -> slice:
-    first = offset + stride * start
-    if count == 0:
-        return slice(first, first, stride)
-    return slice(first, first + stride * (count - 1) + (1 if stride > 0 else -1), stride)
-
-
-def _check_range(output: OutputIndexMap, low: int, high: int, axis: int, start: int, stop: int) -> None:
-    """Refuse a dimension of the view that exceeds the bounds of the base."""
-    offset, stride = output.offset, output.stride or 1
-    first, last = offset + stride * start, offset + stride * (stop - 1)
-    if start >= stop or (low <= first < high and low <= last < high):
-        return
-    ends = (low - offset, high - 1 - offset) if stride > 0 else (high - 1 - offset, low - offset)
-    fits = (-(-ends[0] // stride), ends[1] // stride + 1)
-    raise status(
-        "OUT_OF_RANGE",
-        f"Propagated bounds [{fits[0]}, {fits[1]}), with size={fits[1] - fits[0]}, for dimension {axis} are"
-        f" incompatible with existing bounds [{start}, {stop}), with size={stop - start}.",
-    )
-
-
-def _checked(output: OutputIndexMap, low: int, high: int) -> npt.NDArray[np.int64]:
-    array = output.index_array
-    assert array is not None
-    if array.size:
-        offset, stride = output.offset, output.stride or 1
-        least, most = affine_domain((low, high), offset, stride)
-        if (bounds := output.index_range) is not None:
-            least, most = max(bounds.inclusive_min, least), min(bounds.exclusive_max, most)
-        if array.min() < least or array.max() >= most:
-            raise _outside(int(array[(array < least) | (array >= most)][0]), least, most)
-        return np.asarray(array * stride + offset if (offset, stride) != (0, 1) else array, np.int64)
-    return np.asarray(array, np.int64)
-
-
-def _outside(index: int, low: int, high: int) -> StatusError:
-    return status("OUT_OF_RANGE", f"Index {index} is outside valid range [{low}, {high})")
+def _check(one: OutputMap, output: OutputIndexMap, base: IndexDomain, dimension: int, shape: tuple[int, ...]) -> None:
+    """Refuse indices outside the base, and elements of an index array outside its range."""
+    low, high = base._lower[dimension], base._upper[dimension]
+    if isinstance(one, Affine):
+        ends = one.start, one.start + one.step * ((shape[one.axis] if one.axis >= 0 else 1) - 1)
+        bounds = [(min(ends), max(ends), low, high)]
+    else:
+        assert output._array is not None
+        bounds = [
+            (int(a.min()), int(a.max()), *ends) for a, ends in ((one, (low, high)), (output._array, output._range))
+        ]
+    for least, most, first, stop in bounds:
+        if not first <= least <= most < stop:
+            wrong = least if least < first else most
+            text = f"Index {wrong} is outside valid range {interval_text(first, stop)} of dimension {dimension}"
+            raise status("OUT_OF_RANGE", text)

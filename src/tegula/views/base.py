@@ -45,12 +45,20 @@ class Base(Protocol):
         """Length of the chunks along each axis; ``None`` where they vary."""
 
     @property
+    def parts(self) -> tuple[int, ...]:
+        """Lengths to divide the axes by, so that a part lies in few chunks; at least 1."""
+
+    @property
     def names(self) -> tuple[str | None, ...] | None:
         """Names of the axes, if there are any."""
 
     @property
     def attrs(self) -> Mapping[str, Any]:
         """The attributes."""
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        """The attributes as Zarr v3 has them, with the value that marks missing elements."""
 
     @property
     def location(self) -> str:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tegula import engine
 from tegula.errors import MetadataError
 from tegula.indexing import Transform
 from tegula.metadata.data_types import as_data_type
@@ -99,8 +100,16 @@ class Deferred:
         return (None,) * self._ndim if self._opened is None else self._opened._base.chunks
 
     @property
+    def parts(self) -> tuple[int, ...]:
+        return self._array().parts
+
+    @property
     def attrs(self) -> Mapping[str, Any]:
         return self._array().attrs
+
+    @property
+    def attributes(self) -> Mapping[str, Any]:
+        return self._array().attributes
 
     def read(self, transform: Transform, field: Any, out: Any, *, is_point: bool) -> Any:
         return self._array().read(self._placed(transform), field, out, is_point=is_point)
@@ -115,7 +124,9 @@ class Deferred:
         return Transform(transform.shape, transform.maps, shape, transform.names)
 
     def start(self, act: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        return self._array().start(act, *arguments)
+        if self._opened is None:
+            return engine.start_alone(act, *arguments, requests=self.concurrency)
+        return self._opened._base.start(act, *arguments)
 
     def token(self) -> tuple[object, ...]:
         return self._array().token()

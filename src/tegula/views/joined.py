@@ -56,9 +56,7 @@ class Joined:
         first = members[0]
         self.shape: tuple[int, ...] = (*first.shape[:axis], int(self.starts[-1]), *first.shape[axis + 1 :])
         self.dtype = _dtype_of(members)
-        self.names = first.dimension_names
-        if any(member.dimension_names != self.names for member in members):
-            self.names = None
+        self.names = _names_of(members)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Joined, (self.members, self.axis)
@@ -83,10 +81,10 @@ class Joined:
 
     @property
     def chunks(self) -> tuple[int | None, ...]:
-        known = [member.chunks for member in self.members]
+        known = [member._chunk_lengths() for member in self.members]
         lengths: list[int | None] = []
         for axis in range(len(self.shape)):
-            found = {None if chunks is None else chunks[axis] for chunks in known}
+            found = {own[axis] for own in known}
             length = found.pop() if len(found) == 1 else None
             if length is not None and axis == self.axis:  # chunks may not cross from one member to the next
                 length = length if all(start % length == 0 for start in self.starts[:-1].tolist()) else None
@@ -94,12 +92,25 @@ class Joined:
         return tuple(lengths)
 
     @property
+    def parts(self) -> tuple[int, ...]:
+        parts, lengths = [*self.members[0]._part_lengths()], np.diff(self.starts)
+        length, part = int(lengths[0]), parts[self.axis]
+        if length and length % part and np.all(lengths == length):  # a part in each member, and not in two
+            parts[self.axis] = length
+        return tuple(parts)
+
+    @property
     def attrs(self) -> Mapping[str, Any]:
         return {**self.members[0].attrs}
 
     @property
+    def attributes(self) -> Mapping[str, Any]:
+        return self.members[0]._attributes
+
+    @property
     def location(self) -> str:
-        return self.members[0].location
+        first, others = self.members[0].location, len(self.members) - 1
+        return f"{first} and {others} other{'s' if others > 1 else ''}" if others else first
 
     @property
     def read_only(self) -> bool:
@@ -137,7 +148,7 @@ class Joined:
                 target[part.position] = part.view[...]
 
         try:
-            gather(fill, self._parts(transform, field), self.concurrency)
+            _for_all(fill, self._parts(transform, field))
         except MemoryError as error:
             raise out_of_memory(error) from error
         return out if out is not None else values[()] if is_point else values
@@ -153,7 +164,7 @@ class Joined:
         def store(part: Part) -> None:
             part.view._write(part.of(spread)[part.position])
 
-        gather(store, self._parts(transform, field), self.concurrency)
+        _for_all(store, self._parts(transform, field))
 
     def _parts(self, transform: Transform, field: Any) -> Iterator[Part]:
         """Yield the part of a view that each member has; members without one are not looked at."""
@@ -202,6 +213,12 @@ class Joined:
         )
 
 
+def _for_all(act: Callable[[Part], None], parts: Iterator[Part]) -> None:
+    """Call a function for all parts, for as many at once as the members' stores allow."""
+    found = [*parts]
+    gather(act, found, max((part.view._base.concurrency for part in found), default=0))
+
+
 def join(members: Sequence[View], axis: int) -> View:
     """Return the view of members side by side along an axis.
 
@@ -227,6 +244,14 @@ def join(members: Sequence[View], axis: int) -> View:
             )
     base = Joined(members, axis)
     return View(base, whole(base.shape, base.names), None, None)
+
+
+def _names_of(members: Sequence[View]) -> tuple[str | None, ...] | None:
+    """Return the names of the axes that members with names agree on; ``None`` if there are none."""
+    known = {member.dimension_names for member in members} - {None}
+    found = [{*names} - {None} for names in zip(*known)]
+    names = tuple([one.pop() if len(one) == 1 else None for one in found])
+    return names if any(names) else None
 
 
 def _dtype_of(members: Sequence[View]) -> np.dtype[Any]:

@@ -111,15 +111,24 @@ def refusing_operators(cls: T) -> T:
     tegula.views.operators.OperationError: + does not read stored arrays: read the elements first, ...
     """
     for name, symbol in _TWO_SIDED.items():
-        for form in ("__{}__", "__r{}__", "__i{}__"):
-            setattr(cls, form.format(name), _refusing(symbol))
+        for form in ("__{}__", "__r{}__"):
+            setattr(cls, form.format(name), _refusing(not_computed, symbol))
+        setattr(cls, f"__i{name}__", _refusing(_not_in_place, symbol))
     for name, symbol in _ONE_SIDED.items():
-        setattr(cls, f"__{name}__", _refusing(symbol))
+        setattr(cls, f"__{name}__", _refusing(not_computed, symbol))
     return cls
 
 
-def _refusing(symbol: str) -> Callable[..., Any]:
+def _not_in_place(node: Any, symbol: str) -> OperationError:
+    return OperationError(
+        f"{symbol}= does not change stored arrays: assign what is computed, as in a[...] = a[...] {symbol} x, which "
+        "reads and writes all elements",
+        path=node.location,
+    )
+
+
+def _refusing(error: Callable[[Any, str], OperationError], symbol: str) -> Callable[..., Any]:
     def refuse(self: Any, *_: object) -> Any:
-        raise not_computed(self, symbol)
+        raise error(self, symbol)
 
     return refuse

@@ -17,10 +17,12 @@ from tegula.formats.dimension_names import attributes_without
 from tegula.indexing import Affine
 from tegula.metadata.chunk_grids import cells, regular_grid
 from tegula.metadata.chunk_keys import default_keys
+from tegula.metadata.conventions import FILL
+from tegula.metadata.masks import converted_mask
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores.interface import ABSENT, ByteRange, Generation, Store, check_key, check_prefix, clip_range
 
-__all__ = ["ViewStore"]
+__all__ = ["ViewStore", "attributes_of"]
 
 Coords = tuple[int, ...]
 _ZARR3: Final = find_format("zarr3")
@@ -78,6 +80,10 @@ class ViewStore(Store):
         """A name for messages: the location of the array below."""
         locations = [shown.view.location for shown in self._arrays.values()]
         return f"view:{locations[0] if locations else ''}"
+
+    def view_at(self, path: str) -> Any:
+        """Return the view that the array at a path shows."""
+        return self._arrays[f"{path}/" if path else ""].view
 
     # --- reading
 
@@ -162,7 +168,7 @@ class _ShownView:
             keys=default_keys(),
             codecs=(),
             fill_value=view._fill,
-            attributes=attributes_without(view.attrs),  # the names may have changed, and are a member of the document
+            attributes=attributes_of(view),
             dimension_names=view.dimension_names,
             format="zarr2",
         )
@@ -206,9 +212,20 @@ class _ShownView:
         return bytes(array.chain.encode(np.ascontiguousarray(values, array.dtype)))
 
 
+def attributes_of(view: Any) -> Mapping[str, Any]:
+    """Return the attributes as Zarr v3 has them, with the value that marks missing elements of their type.
+
+    Names of dimensions, which may have changed, are left out.
+    """
+    found = attributes_without(view._base.attributes)
+    if view._field is not None:
+        return {name: value for name, value in found.items() if name != FILL}
+    return found if view._type is None else converted_mask(found, view._base.data_type, view._data_type)
+
+
 def _chunk_shape(view: Any) -> tuple[int, ...]:
     """Return the shape of the chunks of a view: not larger than some megabytes, unless those of the array below are."""
-    exact, shape = view._chunk_lengths(), [length or 1 for length in view._chunk_lengths(exact=False)]
+    exact, shape = view._chunk_lengths(), [*view._part_lengths()]
     sliced = {one.axis for one in view._transform.maps if isinstance(one, Affine)}
     free = [axis for axis, length in enumerate(exact) if length is None or axis not in sliced]
     while prod(shape) * max(1, view.itemsize) > _NBYTES and any(shape[axis] > 1 for axis in free):

@@ -11,6 +11,7 @@ import numpy as np
 from tegula.errors import MetadataError, SelectionError
 from tegula.indexing import Affine, Transform, split_fields, whole
 from tegula.metadata.data_types import as_data_type
+from tegula.runtime import optional
 from tegula.runtime.deferred import Later
 from tegula.views import operators
 from tegula.views.base import Base
@@ -97,6 +98,10 @@ class View:
         return fill if fill is None or self._type is None else fill.astype(self._type)
 
     @property
+    def _attributes(self) -> Mapping[str, Any]:
+        return store.attributes_of(self)
+
+    @property
     def ndim(self) -> int:
         """Number of axes."""
         return len(self._transform.shape)
@@ -133,15 +138,21 @@ class View:
         found = tuple([length for length in lengths if length is not None])
         return found if len(found) == len(lengths) else None
 
-    def _chunk_lengths(self, exact: bool = True) -> tuple[int | None, ...]:
+    def _chunk_lengths(self) -> tuple[int | None, ...]:
         lengths: list[int | None] = [max(1, size) for size in self.shape]
         for one, chunk in zip(self._transform.maps, self._base.chunks):
             if isinstance(one, Affine) and one.axis >= 0:
-                length = _chunk_length(one, self.shape[one.axis], chunk)
-                if length is None and not exact:  # parts that are no larger than those within a chunk
-                    length = max(1, chunk // abs(one.step)) if chunk else self.shape[one.axis]
-                lengths[one.axis] = length
+                lengths[one.axis] = _chunk_length(one, self.shape[one.axis], chunk)
         return tuple(lengths)
+
+    def _part_lengths(self) -> tuple[int, ...]:
+        """Return lengths to divide the axes by, each that of the chunks where these divide the view evenly."""
+        known = self._chunk_lengths()
+        lengths = [max(1, size) for size in self.shape]
+        for one, part in zip(self._transform.maps, self._base.parts if None in known else ()):
+            if isinstance(one, Affine) and one.axis >= 0:  # no larger than what is within a chunk
+                lengths[one.axis] = min(lengths[one.axis], max(1, part // abs(one.step)))
+        return tuple([length or part for length, part in zip(known, lengths)])
 
     @property
     def dimension_names(self) -> tuple[str | None, ...] | None:
@@ -408,6 +419,19 @@ class View:
     def __dlpack_device__(self) -> tuple[int, int]:
         return interop.CPU
 
+    def view(self, *, height: int = 640) -> Any:
+        """Show the elements and attributes in a notebook, in a frame served by a background server; see `Array.view`.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> shown = tegula.create_array({}, data=[1, 2, 3]).lazy[1:].view()
+        >>> shown.url.startswith("http://127.0.0.1:")
+        True
+        >>> shown.server.close()
+        """
+        return optional.library("tegula.server.notebook").view(self, height)  # by name: it is on a higher floor
+
     # --- conversions
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
@@ -481,7 +505,7 @@ class _ForDask:
     def __init__(self, view: View) -> None:
         self._view = view
         self.shape, self.dtype, self.ndim = view.shape, view.dtype, view.ndim
-        self.chunks = view._chunk_lengths(exact=False)
+        self.chunks = view._part_lengths()
 
     def __getitem__(self, selection: Any) -> Any:
         return self._view._selected(selection)[...]

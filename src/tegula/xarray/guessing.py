@@ -8,13 +8,13 @@ from typing import Any, Final
 
 __all__ = ["can_open"]
 
-_OURS: Final = frozenset({"tegula.arrays.array", "tegula.hierarchy.group", "tegula.tables.table"})
+_OURS: Final = frozenset({"tegula.arrays.array", "tegula.hierarchy.group", "tegula.tables.table", "tegula.views.view"})
 _V1: Final = ("meta", "attrs")  # the documents of an array of Zarr v1
 _BCOLZ: Final = (os.path.join("meta", "storage"), "__rootdirs__")  # an array has the first, a table the second
 
 
 def can_open(target: Any) -> bool:
-    """Return whether a target is a node or store of tegula, bcolz, Zarr v1, or Zarr without zarr-python to open it.
+    """Return whether a target is a node, view or store of tegula, bcolz, Zarr v1, or Zarr without zarr-python.
 
     Looks at names and, in a directory of this machine, at a few documents.
 

@@ -118,7 +118,7 @@ class Opener:
         elif self.consolidated:
             node = opening.open_group(target, format=self.format, **self._options())
         else:
-            return opening.open(target, path=path, format=self.format, **self._options())
+            return opening.open_stored(target, path=path, format=self.format, **self._options())
         if self.consolidated and isinstance(node, Group):
             node = node.from_consolidated()
         if not path:

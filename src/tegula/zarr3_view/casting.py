@@ -16,12 +16,12 @@ import numpy.typing as npt
 
 from tegula import engine
 from tegula.arrays.array import Array
-from tegula.arrays.masks import as_attribute
 from tegula.errors import UnsupportedError
 from tegula.formats import find_format
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 from tegula.metadata.chunk_keys import default_keys
 from tegula.metadata.data_types import EXTENDED_DTYPES, DataType
+from tegula.metadata.masks import with_mask
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec
 from tegula.stores import MemoryStore
 
@@ -255,8 +255,7 @@ def _described(array: Array, dtype: np.dtype[Any]) -> ArrayMetadata:
     metadata = array.metadata
     if metadata.data_type.variable or metadata.data_type.numpy.names is not None:
         raise UnsupportedError(f"elements of the type {metadata.data_type} can't be cast to {dtype}", path=array.path)
-    if metadata.dimension_names is not None and find_format(metadata.format).mask == "fill_value":
-        metadata = as_attribute(metadata, [])
+    metadata = with_mask(metadata, find_format(metadata.format).mask)
     sharding = array.stored.chain.sharding
     fill = cast(array.stored.fill.reshape(1), dtype).reshape(())
     if dtype.kind == "f" and np.isnan(fill):

@@ -10,11 +10,11 @@ from typing import Any, Final
 import numpy as np
 
 from tegula import engine
-from tegula.arrays.masks import as_attribute
 from tegula.codecs.equivalence import Transfer, decode_alike, transfer
 from tegula.errors import TegulaError, UnsupportedError
 from tegula.formats import find_format
 from tegula.formats.bcolz.codecs import portable
+from tegula.metadata.masks import with_mask
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
 from tegula.stores import Store
 
@@ -52,9 +52,8 @@ def describe(metadata: ArrayMetadata) -> ArrayMetadata:
     >>> [codec.name for codec in describe(old.metadata).codecs]
     ['bytes', 'blosc']
     """
-    draft = replace(metadata, codecs=portable(metadata.codecs), documents={}, dense=False)
-    if draft.dimension_names is not None and find_format(draft.format).mask == "fill_value":
-        draft = as_attribute(draft, [])
+    draft = with_mask(metadata, find_format(metadata.format).mask)
+    draft = replace(draft, codecs=portable(metadata.codecs), documents={}, dense=False)
     unknown = [codec for codec in draft.codecs if not _is_known(codec)]
     if not unknown:
         try:

@@ -8,9 +8,10 @@ from typing import Any
 from tegula import engine
 from tegula.arrays.node import Node
 from tegula.hierarchy.drafts import found_at
+from tegula.hierarchy.viewed import store_to_read
 from tegula.metadata.nodes import NodeMetadata
 from tegula.stores import Store
-from tegula.stores.targets.opening import check_options, store_of
+from tegula.stores.targets.opening import check_options
 from tegula.stores.targets.paths import address_of
 from tegula.zarr3_view.view import Zarr3View
 
@@ -32,7 +33,7 @@ def shown(target: Any, path: str, read_only: bool, storage_options: Mapping[str,
     if isinstance(target, Node):
         check_options(target, storage_options)
         target, prefix = target.store, target.path
-    store = store_of(target, read_only=read_only, storage_options=storage_options)
+    store = store_to_read(target, read_only=read_only, storage_options=storage_options)
     store, found, metadata = found_at(store, "/".join(part for part in (prefix, path) if part), node_at)
     if metadata is None or metadata.format == "zarr3":
         return store, found

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.walks import ROOT, calls
 
 import tegula
-from tegula import config
 from tegula.errors import (
     AlreadyExistsError,
     CodecError,
@@ -578,13 +578,27 @@ def test_progress_reaches_the_total_if_few_chunks_are_stored(options: dict[str, 
     assert tegula.open_array(target)[99_999:100_002].tolist() == [0, 2, 0]
 
 
+COPIES = """
+import sys
+
+import numpy as np
+
+import tegula
+from tegula import config
+from tests.walks import ROOT, calls
+
+source, target = sys.argv[1:]
+tegula.create_array(source, data=np.arange(2000), chunks=100, format="zarr3")
+numbers = iter(range(9))
+with config.configure(executor="kernel", threads=1):
+    found = [calls(lambda: tegula.convert(source, f"{target}{next(numbers)}"), ROOT) for _ in range(3)]
+print(*min(found, key=len), sep="\\n")
+"""
+
+
+@pytest.mark.slow
 def test_a_byte_copy_of_twenty_chunks_takes_few_calls(tmp_path: Path, kernel: Any) -> None:
-    tegula.create_array(tmp_path / "a", data=np.arange(2000), chunks=100, format="zarr3")
-    numbers = iter(range(9))
-
-    def convert() -> None:
-        tegula.convert(tmp_path / "a", tmp_path / f"{next(numbers)}")
-
-    with config.configure(executor="kernel", threads=1):
-        found = min((calls(convert, ROOT) for _ in range(3)), key=len)
-    assert 100 < len(found) <= 1200, "\n".join(map(str, found))
+    # in a process of its own: what other tests leave in caches takes calls to look through
+    command = [sys.executable, "-c", COPIES, str(tmp_path / "a"), str(tmp_path / "b")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    assert 100 < len(done.stdout.splitlines()) <= 900, done.stdout

@@ -104,6 +104,20 @@ def test_other_dimensions_keep_chunks_of_varying_length_and_shards() -> None:
     assert arrays[""].shards == (4, 2)
 
 
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+def test_a_coordinate_in_one_chunk_stays_so_unless_it_is_named(format: str) -> None:
+    root = tegula.create_group(tegula.MemoryStore(), format=format)
+    root.create_array("time", data=np.arange(12), dimension_names=["time"])
+    root.create_array("area", data=np.arange(12), dimension_names=["time"])
+    root.create_array("t", data=np.ones((12, 2)), dimension_names=["time", "y"])
+    for rules, expected in [({"time": 4}, (12,)), ({"/time": 6, "time": 4}, (6,)), ({"time": (3,)}, (3,))]:
+        arrays, _ = converted(root, chunks=rules)
+        assert arrays["time"].chunks == expected
+        assert arrays["area"].chunks == ((4,) if rules.get("time") == 4 else (12,))
+    arrays, _ = converted(root["time"], chunks={"time": 4})
+    assert arrays[""].chunks == (4,)
+
+
 # --- by array
 
 

@@ -7,6 +7,7 @@ import pytest
 import tensorstore
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tensorstore.recorded_errors import kind_and_code
 
 from tegula.errors import TegulaError
 from tegula.tensorstore.constraints.chunk_shapes import (
@@ -91,7 +92,7 @@ def outcome(call: Any, *arguments: Any) -> Any:
     try:
         return call(*arguments)
     except ValueError as error:
-        return str(error)
+        return kind_and_code(error)
 
 
 @settings(deadline=None)

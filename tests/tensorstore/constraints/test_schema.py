@@ -10,6 +10,7 @@ import pytest
 import tensorstore
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tensorstore.recorded_errors import kind_and_code
 
 from tegula import tensorstore as ts
 from tegula.errors import TegulaError
@@ -74,8 +75,7 @@ def outcomes(build: Any) -> list[Any]:
         try:
             created = build(library)
         except (ValueError, TypeError, IndexError) as error:
-            kind = next(base for base in type(error).__mro__ if base in (ValueError, TypeError, IndexError))
-            results.append((kind, str(error).split(" [")[0]))
+            results.append(kind_and_code(error))
         else:
             results.append((created.to_json(), repr(created)) if hasattr(created, "to_json") else created)
     return results

@@ -11,6 +11,7 @@ import tensorstore as real
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.samples import recorded
+from tests.tensorstore.recorded_errors import kind_and_code
 
 from tegula.tensorstore.constraints.unit import Unit
 
@@ -64,7 +65,7 @@ def test_json_means_the_same(value: Any) -> None:
         try:
             answers.append(described(kind(json=value)))
         except ValueError as error:
-            answers.append(("error", str(error)))
+            answers.append(("error", kind_and_code(error)))
     assert answers[0] == answers[1]
 
 

@@ -151,8 +151,7 @@ def test_statistics_say_whether_chunks_are_stored() -> None:
     driver = Plain(array)
 
     def asked(*indices: Any) -> tuple[bool, bool]:
-        result = driver.storage_statistics(indices, query_not_stored=True, query_fully_stored=True)
-        return result["not_stored"], result["fully_stored"]
+        return driver.storage_statistics(indices)
 
     assert asked(slice(0, 400, 1), slice(0, 400, 1)) == (False, False)
     assert asked(slice(0, 400, 1), 21) == (False, False)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import tensorstore
+from tests.tensorstore.recorded_errors import kind_and_code
 
 import tegula.tensorstore as ts
 
@@ -14,11 +15,11 @@ METADATA: dict[str, dict[str, Any]] = {
 
 
 def refusal(package: Any, spec: dict[str, Any], flags: dict[str, bool]) -> str | None:
-    """Return why a spec is refused, without the numbers of the fill values; None if it is not."""
+    """Return the kind of the error if a spec is refused; None if it is not."""
     try:
         package.open(spec, **flags).result()
     except ValueError as error:
-        return str(error).split(" [tensorstore_spec")[0].split(" requires fill value")[0]
+        return kind_and_code(error)
     return None
 
 

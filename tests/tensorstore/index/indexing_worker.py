@@ -13,13 +13,13 @@ import numpy as np
 
 
 def outcome(ts: Any, source: str, x: Any) -> tuple[list[str], Any]:
-    """Evaluate an expression; return the kind of the result, its text, and the result itself."""
+    """Evaluate an expression; return the kind of the result, its text or its error's status code, and the result."""
     try:
         value = eval(source, {"ts": ts, "np": np, "x": x})
     except (IndexError, ValueError, TypeError) as error:
         kind = next(each for each in (IndexError, ValueError, TypeError) if isinstance(error, each)).__name__
-        text = re.sub(r" \[(transform|domain|left_transform)='.*", "", str(error), flags=re.DOTALL)
-        return [kind, "incompatible arguments" if kind == "TypeError" else text], None
+        code = re.match(r"([A-Z_]+): ", str(error))
+        return [kind, code[1] if code else ""], None
     return ["value", json.dumps(value.to_json(), sort_keys=True), repr(value)], value
 
 

@@ -15,8 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tegula.tensorstore.index import dim, dim_expressions, domain, output_maps, transform
-from tegula.tensorstore.index.plan import Plan
+from tegula.tensorstore.index import dim, dim_expressions, domain, indexing, output_maps, transform
 
 pytestmark = pytest.mark.once(executors="none")
 
@@ -201,7 +200,7 @@ def real() -> Iterator[RealPackage]:
 def _masks_of_any_length() -> Iterator[None]:
     # there, a mask may be shorter or longer than the dimension
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Plan, "_check_mask", lambda *arguments: None)
+        patch.setattr(indexing, "check_mask", lambda *arguments: None)
         yield
 
 

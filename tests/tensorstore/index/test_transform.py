@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorstore as real
+from tests.tensorstore.recorded_errors import kind_and_code
 
 from tegula import tensorstore
 from tegula.tensorstore.index.dim import Dim
@@ -57,7 +58,7 @@ def described(kind: Any, document: Any) -> Any:
     try:
         created = kind(json=document)
     except ValueError as error:
-        return str(error)
+        return kind_and_code(error)
     return created.to_json(), repr(created), repr(created.output), repr(created.domain)
 
 
@@ -81,7 +82,7 @@ def test_transforms_are_made_of_domains_bounds_or_json() -> None:
     assert (created.input_inclusive_max, created.input_exclusive_max) == ((1, 2), (2, 3))
     assert created((1, 2)) == (5, 4)
     for wrong in ((1,), (2, 0)):
-        with pytest.raises(ValueError, match=r"input rank|not contained"):
+        with pytest.raises(ValueError, match=r"input rank|outside"):
             created(wrong)
     with pytest.raises(TypeError):
         IndexTransform(IndexDomain(2), input_shape=[1, 2])
@@ -104,7 +105,7 @@ def test_calls_go_beyond_implicit_bounds_only(flags: tuple[bool, bool], index: i
         try:
             return kind(json=document)([index])
         except ValueError as error:
-            return str(error)
+            return kind_and_code(error)
 
     assert called(IndexTransform) == called(real.IndexTransform)
 
@@ -139,7 +140,7 @@ def test_masks_must_fit() -> None:
     mask = np.array([True, False, True])
     assert x[mask].to_json()["output"][0] == {"index_array": [[0], [2]]}
     for expression in (lambda: x[:, mask], lambda: x[mask[:2]], lambda: x[d[1].oindex[mask]], lambda: x[np.eye(3) > 0]):
-        with pytest.raises(IndexError, match="Boolean index array has size"):
+        with pytest.raises(IndexError, match="mask has length"):
             expression()
     assert x.translate_by[1, 0][mask].shape == (2, 4)
     assert IndexTransform(1)[mask].shape == (2,)
@@ -170,7 +171,7 @@ def test_dim_expressions() -> None:
             make()
     x = identity(IndexDomain(shape=[4, 5], labels=["x", "y"]))
     for strides in (None, [None]):
-        with pytest.raises(IndexError, match="None is not a stride"):
+        with pytest.raises(IndexError, match="has no stride"):
             x[d[0].stride[strides]]
     with pytest.raises(TypeError):
         list(d[0])

@@ -7,6 +7,7 @@ import pytest
 import tensorstore
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tensorstore.recorded_errors import kind_and_code
 
 from tegula.tensorstore.json.binding import MISSING
 from tegula.tensorstore.json.pointer import parse_pointer, replaced, resolve
@@ -25,10 +26,7 @@ def outcome(action: Any, *arguments: Any) -> Any:
     try:
         return action(*arguments)
     except ValueError as error:
-        text = str(error).split(" [tensorstore_spec")[0]
-        for what in ("reading", "writing"):
-            text = text.replace(f'Error {what} "k": ', "")
-        return text
+        return kind_and_code(error)
 
 
 @settings(deadline=None, max_examples=150)

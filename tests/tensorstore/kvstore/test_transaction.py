@@ -10,6 +10,7 @@ import pytest
 import tensorstore
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tensorstore.recorded_errors import kind_and_code
 
 from tegula.tensorstore.context import Context
 from tegula.tensorstore.kvstore.kvstore import KvStore
@@ -68,7 +69,7 @@ def told(package: Any, url: str, mode: dict[str, Any], steps: list[tuple[Any, ..
         try:
             answers.append(action())
         except (ValueError, NotImplementedError) as error:
-            answers.append(str(error).replace(store.path, "") if url.startswith("file") else str(error))
+            answers.append(kind_and_code(error))
 
     for step in steps:
         if step[0] in ("list", "missing") and "repeatable_read" in mode:
@@ -100,12 +101,7 @@ def test_transactions_on_files_behave_the_same(mode: dict[str, Any], steps: list
 
 
 def check(url: str, other: str, mode: dict[str, Any], steps: list[tuple[Any, ...]], at_end: str) -> None:
-    actual, wanted = told(Own, url, mode, steps, at_end), told(tensorstore, other, mode, steps, at_end)
-    if any("mismatch" in str(answer) for answer in wanted):
-        # which of several keys is named first is not specified
-        assert [str(answer)[:8] for answer in actual] == [str(answer)[:8] for answer in wanted]
-    else:
-        assert actual == wanted
+    assert told(Own, url, mode, steps, at_end) == told(tensorstore, other, mode, steps, at_end)
 
 
 @pytest.fixture(params=["memory://p/", "file://{root}/p/", "file://{root}/p.zip|zip:"])
@@ -186,7 +182,7 @@ def test_repeatable_read_refuses(store: KvStore) -> None:
     assert inside["n"] == b"1"
     inside["m"] = b"2"
     store["n"] = b"2"
-    with pytest.raises(ValueError, match=r'ABORTED: Error writing .*n": Generation mismatch'):
+    with pytest.raises(ValueError, match=r'ABORTED: .*n" has changed'):
         transaction.commit_sync()
     assert store["m"] == b"1"
 
@@ -201,7 +197,7 @@ def test_several_stores(tmp_path: Path) -> None:
     transaction = Transaction(atomic=True)
     for store in stores[:3]:
         store.with_transaction(transaction)["k"] = b"2"
-    with pytest.raises(ValueError, match=r"Cannot read/write local file .* as single atomic transaction") as caught:
+    with pytest.raises(ValueError, match=r"local file .* change in one step") as caught:
         stores[3].with_transaction(transaction)["k"] = b"2"
     assert transaction.aborted
     assert transaction.atomic
@@ -216,7 +212,7 @@ def test_failure_to_store(tmp_path: Path) -> None:
     store["f"] = b"1"
     transaction = Transaction()
     store.with_transaction(transaction)["f/x"] = b"2"
-    with pytest.raises(ValueError, match="Not a directory"):
+    with pytest.raises(ValueError, match="FAILED_PRECONDITION"):
         transaction.commit_sync()
     assert transaction.commit_started
 

@@ -2,7 +2,6 @@
 
 import json
 import pickle
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 import tensorstore
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tensorstore.recorded_errors import kind_and_code
 
 import tegula.tensorstore as ts
 from tegula.tensorstore.errors import ArgumentTypeError
@@ -26,8 +26,7 @@ def outcome(call: Callable[[], Any]) -> Any:
     try:
         return "ok", repr(call())
     except Exception as error:
-        kinds = [kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins"]
-        return kinds[0], re.sub(r" \[(tensorstore_spec|source locations)=.*", "", str(error), flags=re.DOTALL)
+        return "error", kind_and_code(error)
 
 
 def text(value: Any) -> str:

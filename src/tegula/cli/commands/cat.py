@@ -11,8 +11,8 @@ import typer
 
 from tegula.cli.files import output as open_output
 from tegula.cli.reporting import AllowPickle, Raw, say_decoded
-from tegula.cli.targets import StorageOptions, open_target, target_argument
-from tegula.errors import SelectionError, UnsupportedError
+from tegula.cli.targets import StorageOptions, needs_array, open_target, target_argument
+from tegula.errors import SelectionError
 from tegula.extracts.selections import parse_selection, split_selection
 from tegula.extracts.windows import Window, window
 from tegula.extracts.writing import SUFFIXES, WRITERS
@@ -74,7 +74,7 @@ def cat(
         raise typer.BadParameter(str(error), param_hint="SELECTION") from error
     with open_target(path, "r", storage_option, allow_pickle=allow_pickle) as node:
         if isinstance(node, Group):
-            raise UnsupportedError("this is a group; name one of its arrays as PATH::INNER", path=path)
+            raise needs_array(node, path)
         part = window(node, items if items is not None else (...,), decodes=not raw)
         _write(part, _output_format(format, output, part), output)
     say_decoded(part)

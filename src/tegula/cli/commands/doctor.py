@@ -18,11 +18,11 @@ from tegula.codecs import known_codecs, runs_in_kernel
 from tegula.display.info import columns
 from tegula.display.markup import printable
 from tegula.errors import UnsupportedError
+from tegula.hierarchy.viewed import store_to_read
 from tegula.runtime import executors
 from tegula.runtime.optional import HOW_TO_BUILD, import_failure
 from tegula.runtime.version import __version__
 from tegula.stores import Store
-from tegula.stores.targets.opening import store_of
 from tegula.stores.targets.paths import is_missing, is_remote, local_path, refuse_missing
 
 __all__ = ["doctor"]
@@ -95,9 +95,9 @@ def _store(path: str, write: bool, options: dict[str, Any]) -> Store:
     local = local_path(path)
     creates = local is not None and is_archive(local) and is_missing(local)
     try:
-        return store_of(path, read_only=creates or not (write or is_remote(path)), storage_options=options)
+        return store_to_read(path, read_only=creates or not (write or is_remote(path)), storage_options=options)
     except UnsupportedError:  # an archive in a bucket can only be read
-        return store_of(path, read_only=True, storage_options=options)
+        return store_to_read(path, read_only=True, storage_options=options)
 
 
 def _facts() -> dict[str, Any]:

@@ -11,7 +11,7 @@ import typer
 
 from tegula.arrays.array import Array
 from tegula.cli.reporting import AllowPickle, AsJson, Raw, print_json, say_decoded
-from tegula.cli.targets import StorageOptions, Target, open_target
+from tegula.cli.targets import StorageOptions, Target, needs_array, open_target
 from tegula.display.info import columns
 from tegula.display.markup import printable
 from tegula.errors import UnsupportedError
@@ -38,7 +38,7 @@ def head(
     """
     with open_target(target, "r", storage_option, allow_pickle=allow_pickle) as node:
         if isinstance(node, Group):
-            raise UnsupportedError("this is a group; name one of its arrays as PATH::INNER", path=target)
+            raise needs_array(node, target)
         part = window(node, (slice(0, rows), ...) if node.shape else (...,), decodes=not raw)
         if not part.fits:
             raise UnsupportedError("a row does not fit into memory; print a part of it with `tegula cat`", path=target)

@@ -13,7 +13,7 @@ import typer
 from tegula.arrays.array import Array
 from tegula.cli.reporting import AsJson, print_json, print_message
 from tegula.cli.targets import Node, StorageOptions, Target, open_target, split_target
-from tegula.display.info import Info, columns
+from tegula.display.info import Info, columns, group_info
 from tegula.display.markup import printable
 from tegula.display.tree import group_tree
 from tegula.errors import TegulaError
@@ -42,7 +42,9 @@ def info(target: Target, as_json: AsJson = False, storage_option: StorageOptions
         if as_json:
             print_json(_facts(node))
         elif isinstance(node, Group):
-            typer.echo(str(Info({**node.info, **_totals_as_text(node)})))
+            sizes: dict[str, int | None] = {}
+            totals = _totals_as_text(node, sizes)
+            typer.echo(str(Info({**group_info(node, sizes), **totals})))
         else:
             typer.echo(str(node.info))
 
@@ -78,28 +80,31 @@ class _Totals:
     dimensions: dict[str, list[int]] = field(default_factory=dict)
 
 
-def _totals(group: Group) -> _Totals:
+def _totals(group: Group, sizes: dict[str, int | None]) -> _Totals:
+    """Add up all nodes below a group, and note the stored bytes of arrays by their path below the group."""
     totals, failed = _Totals(), dict[str, str]()
     total_stored = fixed_length_stored = 0
 
-    def add(array: Array) -> None:
+    def add(array: Array) -> int | None:
         nonlocal total_stored, fixed_length_stored
-        stored = _stored(array) or 0
+        size = _stored(array)
+        stored = size or 0
         total_stored += stored
         if array.metadata.data_type.variable:
             totals.variable += 1
         else:
             totals.nbytes += array.nbytes
             fixed_length_stored += stored
-        for name, size in zip(array.dimension_names or (), array.shape):
-            sizes = totals.dimensions.setdefault(name, []) if name is not None else [size]
-            if size not in sizes:
-                sizes.append(size)
+        for name, length in zip(array.dimension_names or (), array.shape):
+            lengths = totals.dimensions.setdefault(name, []) if name is not None else [length]
+            if length not in lengths:
+                lengths.append(length)
+        return size
 
-    for _, node in group.walk(failed):
+    for path, node in group.walk(failed):
         if isinstance(node, Array):
             totals.arrays += 1
-            add(node)
+            sizes[path] = add(node)
         elif isinstance(node, Table):
             totals.tables += 1
             for name in node.names:
@@ -117,8 +122,8 @@ def _stored(node: Array | Table) -> int | None:
     return node.nbytes_stored() if node.store.listable else None
 
 
-def _totals_as_text(group: Group) -> dict[str, str]:
-    totals = _totals(group)
+def _totals_as_text(group: Group, sizes: dict[str, int | None]) -> dict[str, str]:
+    totals = _totals(group, sizes)
     numbers = [
         counted(number, kind)
         for number, kind in ((totals.arrays, "array"), (totals.tables, "table"), (totals.groups, "group"))
@@ -176,9 +181,19 @@ def _group_facts(group: Group) -> dict[str, Any]:
         "store": group.store.url,
         "path": group.path,
         "arrays": [name for name, node in members if isinstance(node, Array)],
+        "variables": [
+            {
+                **_short_facts(name, node),
+                "chunks": node.chunks,
+                "nbytes_stored": _stored(node),
+                "attributes": node.attrs.asdict(),
+            }
+            for name, node in members
+            if isinstance(node, Array)
+        ],
         "groups": [name for name, node in members if isinstance(node, Group)],
         "tables": [name for name, node in members if isinstance(node, Table)],
-        "totals": asdict(_totals(group)),
+        "totals": asdict(_totals(group, {})),
         "attributes": group.attrs.asdict(),
     }
 
@@ -240,6 +255,8 @@ def _short_facts(name: str, node: Node) -> dict[str, Any]:
         facts["shape"] = node.shape
     if isinstance(node, Array):
         facts["dtype"] = str(node.metadata.data_type)
+        if node.dimension_names is not None:
+            facts["dimension_names"] = node.dimension_names
     return facts
 
 

@@ -15,7 +15,7 @@ import typer
 from tegula.arrays.array import Array
 from tegula.cli.files import output as open_output
 from tegula.cli.reporting import Quiet, Raw, print_message, say_decoded
-from tegula.cli.targets import StorageOptions, open_target, target_argument
+from tegula.cli.targets import StorageOptions, needs_array, open_target, target_argument
 from tegula.display.markup import printable
 from tegula.errors import SelectionError, TegulaError, UnsupportedError
 from tegula.extracts.selections import split_selection
@@ -69,7 +69,7 @@ def plot(
         raise typer.BadParameter(f"{colors!r} is not a colour map of matplotlib", param_hint="--colors")
     with open_target(path, "r", storage_option) as node, _drawing(matplotlib):
         if isinstance(node, Group):
-            raise UnsupportedError("this is a group; name one of its arrays as PATH::INNER", path=path)
+            raise needs_array(node, path)
         part = window(node, items if items is not None else (...,), decodes=not raw)
         figure, axes = optional.library("matplotlib.pyplot").subplots(figsize=inches, layout="constrained")
         if isinstance(node, Table) or part.dtype.names is not None:

@@ -15,9 +15,10 @@ from tegula.engine.reading.remote import UNITS
 from tegula.engine.stored.array import StoredArray
 from tegula.errors import StoreError, TegulaError
 from tegula.indexing import basic
+from tegula.stores import Store
 from tegula.stores.capabilities import Copying, blocked_by
 
-__all__ = ["ChunkCopies", "part_of", "stores_all"]
+__all__ = ["ChunkCopies", "part_of", "refuse_blocked", "stores_all"]
 
 Coords = tuple[int, ...]
 _LARGE: Final = 2**16  # bytes
@@ -31,6 +32,12 @@ def stores_all(target: StoredArray) -> bool:
 def part_of(array: StoredArray, coords: Coords) -> tuple[slice, ...]:
     """Return the part of an array that a chunk holds."""
     return array.metadata.grid.region(coords, array.metadata.shape)
+
+
+def refuse_blocked(store: Store, key: str) -> None:
+    """Raise `StoreError` if something else stands in the place of a chunk that is not there."""
+    if cause := blocked_by(store, key):
+        raise StoreError(f"the chunk can't be used: {cause}")
 
 
 class ChunkCopies:
@@ -79,36 +86,35 @@ class ChunkCopies:
 
     def move(self, coords: Coords) -> None:
         """Copy a chunk for which there is room in memory, or that needs none."""
-        source = self.source
+        array = source = self.source
         if self.pads and self._overhangs(coords):
             self._decode(coords)
             return
         key = source.key_template.format(*coords)
         if self.unread and key and self._copied(coords, key):
             return
-        data = self.value(key) if key else None
+        try:
+            data = source.store.get(key) if key else None
+            if data is not None:
+                shape = source.one_shape or source.metadata.grid.chunk_shape(coords)
+                new = self._checked(data, shape) if self.transfer is None else self.transfer(data, shape)
+                if new is not None:
+                    # a small value is written faster from memory; a large one may share blocks in the file system
+                    by_storage = self.by_storage and not self.is_remote and len(new) >= _LARGE
+                    if not (by_storage and self._copy_in_storage(coords, key, len(new))):
+                        array, key = self.target, self.target.key_template.format(*coords)
+                        array.store.set(key, new)
+                    self.moved.append((True, len(data), len(new)))
+                    return
+            elif key:
+                refuse_blocked(source.store, key)
+        except TegulaError as error:
+            array.locate(error, key)
+            raise
         if data is None:
             self._fill(coords)
-            return
-        shape = source.one_shape or source.metadata.grid.chunk_shape(coords)
-        new = self._checked(data, shape) if self.transfer is None else self.transfer(data, shape)
-        if new is None:
+        else:
             self._decode(coords)
-            return
-        self._store(coords, new, key)
-        self.moved.append((True, len(data), len(new)))
-
-    def value(self, key: str) -> bytes | None:
-        """Return a stored value of the source."""
-        source = self.source
-        try:
-            data = source.store.get(key)
-            if data is None and (cause := blocked_by(source.store, key)):
-                raise StoreError(f"the chunk can't be used: {cause}")
-        except TegulaError as error:
-            source.locate(error, key)
-            raise
-        return data
 
     def _copied(self, coords: Coords, key: str) -> bool:
         """Let the storage copy a value, if no check has to read it; return whether the storage copied it."""
@@ -153,12 +159,8 @@ class ChunkCopies:
             self._store(coords, self.blank)
             self.moved.append((False, 0, len(self.blank)))
 
-    def _store(self, coords: Coords, data: Any, key: str = "") -> None:
-        """Store a value; `key` is its key in the source if it is unchanged, so that the storage itself may copy it."""
-        # a small value is written faster from memory; a large one may share blocks in the file system
-        by_storage = self.by_storage and key and not self.is_remote and len(data) >= _LARGE
-        if by_storage and self._copy_in_storage(coords, key, len(data)):
-            return
+    def _store(self, coords: Coords, data: Any) -> None:
+        """Store a value."""
         key = self.target.key_template.format(*coords)
         try:
             self.target.store.set(key, data)

@@ -15,7 +15,7 @@ import numpy as np
 from tegula.codecs import EMPTY
 from tegula.codecs.equivalence import decode_alike, transfer
 from tegula.codecs.serializers.sharding import Sharding
-from tegula.engine.copying.chunk_copies import ChunkCopies, part_of, stores_all
+from tegula.engine.copying.chunk_copies import ChunkCopies, part_of, refuse_blocked, stores_all
 from tegula.engine.reading.chunks import index_range
 from tegula.engine.reading.remote import ShardReader, get_many
 from tegula.engine.stored.array import StoredArray
@@ -162,7 +162,13 @@ class Regrouping(ChunkCopies):
             keys = [source.key(cell) for cell in some]
             values = get_many(source.store, [(key, None) for key in keys]) if source.store.is_remote else None
             for number, (cell, key) in enumerate(zip(some, keys)):
-                data = self.value(key) if values is None or values[number] is None else values[number]
+                try:
+                    data = source.store.get(key) if values is None else values[number]
+                    if data is None:
+                        refuse_blocked(source.store, key)
+                except TegulaError as error:
+                    source.locate(error, key)
+                    raise
                 if data is not None:
                     yield cell, data
 

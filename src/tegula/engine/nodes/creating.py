@@ -269,9 +269,9 @@ def check_vacant(store: Store, path: str, fmt: Format, metadata: ArrayMetadata, 
         As `create_array` without `overwrite`.
     """
     check_path(path, fmt)
-    array = stored_array(store, path, read_back(fmt, metadata, path), **options)
+    final = read_back(fmt, metadata, path)
     if not is_vacant(store, path, beside_jobs=True):
-        _refuse_taken(store, path, array)
+        _refuse_taken(store, path, stored_array(store, path, final, **options))
 
 
 def read_back(fmt: Format, metadata: Metadata, path: str) -> Metadata:

@@ -14,10 +14,10 @@ from tegula.engine.stored.array import StoredArray
 from tegula.errors import TegulaError
 from tegula.stores import Store
 
-__all__ = ["Future", "load", "start", "wait_for"]
+__all__ = ["Future", "load", "start", "start_alone", "wait_for"]
 
 T = TypeVar("T")
-_running: dict[futures.Future[Any], Store] = {}
+_running: dict[futures.Future[Any], Store | None] = {}
 
 if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=_running.clear)  # only the parent has the threads that run the operations
@@ -87,6 +87,21 @@ def load(array: StoredArray) -> None:
 def start(array: StoredArray, function: Callable[..., T], *args: Any) -> Future[T]:
     """Run a function that reads or writes an array in the background; if no thread can be started, run it now."""
     load(array)
+    return _started(function, args, array.store.concurrency, array.store)
+
+
+def start_alone(function: Callable[..., T], *args: Any, requests: int) -> Future[T]:
+    """Run a function that opens the arrays it reads or writes in the background; `requests` as for `in_background`.
+
+    Examples
+    --------
+    >>> start_alone(len, "abc", requests=0).result()
+    3
+    """
+    return _started(function, args, requests, None)
+
+
+def _started(function: Callable[..., T], args: tuple[Any, ...], requests: int, store: Store | None) -> Future[T]:
     waiting: futures.Future[T] = futures.Future()
 
     def run() -> None:
@@ -99,9 +114,9 @@ def start(array: StoredArray, function: Callable[..., T], *args: Any) -> Future[
         else:
             waiting.set_result(result)
 
-    _running[waiting] = array.store
+    _running[waiting] = store
     waiting.add_done_callback(_running.pop)
-    in_background(run, array.store.concurrency)
+    in_background(run, requests)
     return Future(waiting)
 
 

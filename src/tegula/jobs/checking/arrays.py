@@ -28,6 +28,7 @@ from tegula.hierarchy.consolidating import read_consolidated, write_consolidated
 from tegula.hierarchy.sources import Source
 from tegula.jobs.checking.documents import Visit, visited, write_document
 from tegula.jobs.checking.findings import Examination, Finding, Repair
+from tegula.jobs.ledger import UNRECORDED
 from tegula.jobs.misplaced import Misplaced
 from tegula.jobs.sharing import Code, Share, shared_results
 from tegula.jobs.units import Box, chunk_boxes
@@ -291,7 +292,7 @@ def _check_boxes(main: _ArrayCheck, stored: StoredArray, share: Share[_BoxResult
     visit, exam = main.visit, main.visit.exam
     name = visit.path[len(exam.path) :].strip("/")
     if share.plan is not None and name not in share.plan.pieces:  # not readable when the plan was made
-        share = replace(share, ledger=None, plan=None)
+        share = replace(share, ledger=UNRECORDED, plan=None)
     array = Array(stored, name, read_only=True)
     check = partial(_check_box, exam.store, visit.path, main.metadata, exam.allow_pickle)
     for (numbers, counts, findings), size in shared_results(share, name, check, chunk_boxes(array), array):
@@ -328,8 +329,7 @@ def check_arrays(exam: Examination, visit: Visit) -> None:
 def _check_once(visit: Visit) -> None:
     """Check an array as its documents describe it."""
     exam = visit.exam
-    ledger = None if exam.share is None else exam.share.ledger
-    changed = None if ledger is None else ledger.spoil
+    changed = None if exam.share is None else exam.share.ledger.spoil
     sources: list[Source] = []
     with visit.listing():  # they are compared with the store at the end; their lengths are followed anyway
         sources.extend(Source(exam.store, visit.path, node, lengths="any", changed=changed) for _, node in visit.arrays)

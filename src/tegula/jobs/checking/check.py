@@ -24,6 +24,7 @@ from tegula.formats import FORMATS
 from tegula.hierarchy.drafts import place_of
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
+from tegula.hierarchy.viewed import store_to_read
 from tegula.jobs.checking.arrays import CODE, check_arrays
 from tegula.jobs.checking.documents import DOCUMENT_KEYS, ConsolidatedCheck, Visit, consolidated_checks, visited
 from tegula.jobs.checking.findings import KINDS, CheckReport, Examination, Finding, Repair
@@ -33,7 +34,7 @@ from tegula.jobs.units import Progress, arrays_below, one_at_a_time
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import Store
 from tegula.stores.capabilities import Reclaiming, UnreachableNames, lock
-from tegula.stores.targets.opening import check_options, store_of
+from tegula.stores.targets.opening import check_options
 from tegula.stores.targets.paths import address_of, refuse_missing
 from tegula.tables.columns import column_names
 from tegula.tables.table import Table
@@ -132,7 +133,7 @@ def check(
     else:
         if writes:
             refuse_missing(source)  # before an archive is created
-        opened = store_of(source, read_only=not writes, storage_options=storage_options)
+        opened = store_to_read(source, read_only=not writes, storage_options=storage_options)
         store, path = place_of(opened, path)
         if store is opened:
             refuse_missing(source)

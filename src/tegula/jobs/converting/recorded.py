@@ -37,16 +37,13 @@ def convert_recorded(conversion: Conversion, *, resume: bool, part: tuple[int, i
         elif not whole_job.replaces:
             _check_vacant(conversion)
 
-    def has_documents(is_noted: bool) -> bool:
-        return is_noted and _has_documents(conversion)
-
     recording = Recording(
         whole_job,
         plan,
         resumes=resume or part != (1, 1),
         overwrite=conversion.run.overwrite,
         is_taken=partial(is_taken, store, path),
-        looks_complete=has_documents,
+        looks_complete=lambda is_noted: is_noted and _has_documents(conversion),
     )
     with recording.under_way(check=check, clear=partial(clear_place, store, path)) as ledger:
         if ledger is None:
@@ -142,7 +139,8 @@ class _CompletionReport(ArrayJob):
             if not isinstance(target, Array):
                 raise NotFoundError("the array has been deleted", path=location_of(self.store, path))
             read = self._source(source, "rewrite")
-            compared = dict(zip(("verified", "digest"), self._verified(source, prepared, target, read)))
+            piece = self.pieces(source, prepared)[1]
+            compared = dict(zip(("verified", "digest"), self._verified(source, prepared, piece, target, read)))
         stored, after = prepared.draft.stored.amount_stored()
         sizes: dict[str, Any] = {
             "before": source.nbytes_stored() if source.store.listable else 0,

@@ -20,7 +20,7 @@ from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, Unsu
 from tegula.hierarchy.group import Group, open_node
 from tegula.hierarchy.sources import source_of
 from tegula.jobs.downsampling.levels import ZARR3, Reducing, Step, steps_of
-from tegula.jobs.ledger import DIRECTORY, Ledger, is_ledger_key
+from tegula.jobs.ledger import DIRECTORY, UNRECORDED, Ledger, Records, is_ledger_key
 from tegula.jobs.plans import Piece, Plan, digest, fingerprint_of
 from tegula.jobs.publishing import Destination, publish
 from tegula.jobs.recording import Recording, claimed
@@ -62,6 +62,7 @@ class PyramidJob:
 
     _metadata: dict[str, Any]
     _recording: Recording | None = None
+    _ledger: Records = UNRECORDED
 
     def __init__(
         self, array: Array, store: Store, path: str, reduction: Reduction, levels: int | None, layout: Layout, run: Run
@@ -190,6 +191,8 @@ class PyramidJob:
     def write(self, metadata: dict[str, Any], overwrite: bool, recording: Recording | None) -> int:
         """Write the pyramid; return the number of units that are left to other parts of a recorded job."""
         self._metadata, self._recording = metadata, recording
+        if recording is not None:
+            self._ledger = recording.ledger
         with self._staged(overwrite) if recording is None else self._recorded(recording) as puts:
             if puts is None:
                 return 0
@@ -269,8 +272,8 @@ class PyramidJob:
             with self._creating(""):
                 self._new_group({})
         # the first level
-        before, ledger = self._array, self._ledger
-        self._source = source_of(self._array, changed=None if ledger is None else ledger.spoil)
+        before = self._array
+        self._source = source_of(before, changed=self._ledger.spoil)
         if self.is_copied:
             if self._copy():
                 return False
@@ -288,7 +291,7 @@ class PyramidJob:
 
     def _copy(self) -> bool:
         """Convert the array to the first level; return whether units are left to parts that are not running."""
-        plan = None if self._ledger is None else self._copy_plan
+        plan = None if self._recording is None else self._copy_plan
 
         def done() -> Counter[int]:
             copying = self._copying(ledger=self._ledger, plan=plan, in_group=True)
@@ -306,11 +309,11 @@ class PyramidJob:
         if self._recording is not None:
             piece = self._recording.plan.pieces[step.name]
 
-        def done(ledger: Ledger | None) -> Counter[int]:
+        def done(ledger: Records) -> Counter[int]:
             work = Reducing(step.name, before, made, self._reduction, step.most, ledger, limits)
             _, left = do_units(self._run.runner, work, piece, partial(self._show, step))
-            if ledger is not None and not left:
-                ledger.complete(piece.first, piece.stop)
+            if not left:
+                ledger.complete(piece)
             return left
 
         with self._creating(step.name):
@@ -320,8 +323,6 @@ class PyramidJob:
                 with self._source:  # what is missing in another node would count as fill values
                     if self._are_left(lambda: done(ledger), self._is_alone):
                         return None
-            elif ledger is None:
-                done(None)
             else:  # if a part stops before its units are done, the others do them
                 if self._are_left(lambda: done(ledger.among_living()), lambda _: not ledger.is_kept):
                     return None  # another part has completed the target, or the job was removed
@@ -333,7 +334,7 @@ class PyramidJob:
     def _published(self, step: Step) -> Array:
         """Write the documents of a level; with a ledger, they may have been written before an interruption."""
         store, path = self._where(step.name)
-        if self._ledger is not None:
+        if self._ledger.lasts:
             return publish(store, path, ZARR3, step.draft.metadata, self._allowed, has_parent=True)
         created: dict[str, Any] = {"has_parent": True, "has_chunks": not self._run.visible_early, **self._allowed}
         return new_array_of(store, path, ZARR3, step.draft.metadata, False, **created)
@@ -350,8 +351,9 @@ class PyramidJob:
 
     def _is_alone(self, left: Counter[int]) -> bool:
         """Return whether no running part has units left."""
-        assert self._ledger is not None
-        return {*left}.isdisjoint({*self._ledger.living_parts()} - {self._ledger.part[0]})
+        assert self._recording is not None
+        ledger = self._recording.ledger
+        return {*left}.isdisjoint({*ledger.living_parts()} - {ledger.part[0]})
 
     def _finish(self) -> None:
         """Write the metadata of the pyramid; consolidate again if the group had consolidated metadata."""
@@ -370,10 +372,6 @@ class PyramidJob:
             group.consolidate()
 
     # --- small parts
-
-    @property
-    def _ledger(self) -> Ledger | None:
-        return None if self._recording is None else self._recording.ledger
 
     def _copying(self, **changes: Any) -> ArrayJob:
         """Return the conversion of the array to the first level; `changes` are made to how that is done."""

@@ -19,7 +19,7 @@ from tegula.engine.stored.visiting import cells, check_number, stored_inside
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats import find_format
 from tegula.jobs import units
-from tegula.jobs.ledger import Ledger
+from tegula.jobs.ledger import Records
 from tegula.jobs.plans import Unit
 from tegula.jobs.publishing import Destination, Writing
 from tegula.jobs.rewriting.estimating import Estimate
@@ -198,7 +198,7 @@ class Reducing(Writing):
         destination: Destination,
         reduction: Reduction,
         most: int,
-        ledger: Ledger | None,
+        ledger: Records,
         limits: Mapping[str, int],
     ) -> None:
         super().__init__(name, source, destination, ledger, limits)

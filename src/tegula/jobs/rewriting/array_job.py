@@ -21,7 +21,7 @@ from tegula.errors import AlreadyExistsError, ConflictError, StoreError
 from tegula.formats import Format
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.sources import Source, Sources
-from tegula.jobs.ledger import Ledger
+from tegula.jobs.ledger import UNRECORDED, Records
 from tegula.jobs.misplaced import refuse_misplaced
 from tegula.jobs.plans import Piece, Plan, description_of
 from tegula.jobs.publishing import Destination, publish
@@ -50,7 +50,7 @@ from tegula.jobs.rewriting.work import (
 )
 from tegula.jobs.runners.runner import Runner, Threads, do_units
 from tegula.jobs.units import Progress
-from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
+from tegula.metadata.chunk_grids import regular_grid
 from tegula.metadata.nodes import ArrayMetadata, inner_codecs
 from tegula.reductions import Loss
 from tegula.stores import Store
@@ -64,8 +64,8 @@ class Run:
     """How arrays are made: who does the units, what is recorded and reported, and how much memory that may take."""
 
     runner: Runner = field(default_factory=Threads)
-    ledger: Ledger | None = None  # records finished units
-    plan: Plan | None = None  # the units of each array, if there is a ledger
+    ledger: Records = UNRECORDED  # of finished units
+    plan: Plan | None = None  # the units of each array; by default they are planned when the array is converted
     visible_early: bool = False  # whether the documents of arrays are written before the chunks
     in_group: bool = False  # whether the caller creates the groups above the target
     overwrite: bool = False  # this and what follows are arguments of `tegula.convert`
@@ -121,8 +121,7 @@ class ArrayJob:
 
     def begin(self, source: Array | Group | Table) -> None:
         """Begin with the node that is converted: an array, or one that holds the arrays."""
-        ledger = self.run.ledger
-        self.sources = Sources(source, implicit=True, changed=None if ledger is None else ledger.spoil)
+        self.sources = Sources(source, implicit=True, changed=self.run.ledger.spoil)
         self._root = source if isinstance(source, Group) else None
 
     def container(self, node: Group | Table, name: str, made: bool) -> None:
@@ -158,10 +157,9 @@ class ArrayJob:
 
     def leave(self, name: str) -> None:
         """Count what is left of an array that can't be read now, so that the job does not end without it."""
-        plan, ledger = self.run.plan, self.run.ledger
-        if plan is not None and ledger is not None and name in plan.pieces:
+        if self.run.plan is not None and (piece := self.run.plan.pieces.get(name)) is not None:
             with self._lock:
-                self.report.units_left += max(1, ledger.left_of(plan.pieces[name].first, plan.pieces[name].stop))
+                self.report.units_left += max(1, self.run.ledger.left_of(piece))
 
     def array(
         self, source: Array, name: str, select: Any = None, *notes: str
@@ -172,7 +170,7 @@ class ArrayJob:
 
     def entry(self, source: Array, prepared: Prepared) -> ConvertedArray:
         """Convert an array, or in a dry run estimate that; return its entry in the report."""
-        if self.run.ledger is None:  # otherwise it was done when the job was planned
+        if self.run.plan is None:  # otherwise it was done when the job was planned
             refuse_misplaced(source)
         return self._outlined(source, prepared) if self.run.dry_run else self._converted(source, prepared)
 
@@ -197,9 +195,13 @@ class ArrayJob:
     def _outlined(self, source: Array, planned: Prepared) -> ConvertedArray:
         """Return the entry for an array that would be converted."""
         passes = self._passes(source, planned, planned.draft)
+        if passes is None:
+            grid = self.pieces(source, planned)[1].grid
+            amount = estimate(source, planned.draft, grid, planned.mode == "copy")
+        else:
+            amount = estimate_of(passes)
         with self._lock:
-            amount = estimate(source, planned.draft, planned.mode == "copy") if passes is None else estimate_of(passes)
-            if self.run.ledger is not None and self.run.plan is not None:
+            if self.run.plan is not None:
                 amount = amount.left(self.run.ledger, self.run.plan, planned.name)
             self.report.estimate = self.report.estimate.merge(amount)
             if passes is not None:
@@ -222,26 +224,22 @@ class ArrayJob:
             return entry_of(planned.draft, name, before=0, notes=planned.notes)
         target = made.target
         assert target is not None
-        if ledger is not None:
-            ledger.complete(piece.first, piece.stop)
-            if first is not None:
-                delete_node(self.store, self.path_of(first.name))
-        if target.nbytes:  # few chunks may be stored, and no other boxes are visited
-            self._report_progress(name, target.nbytes, target)
+        ledger.complete(piece)
+        if first is not None and ledger.lasts:
+            delete_node(self.store, self.path_of(first.name))
+        self._report_progress(planned, 1)  # few chunks may be stored, and no other boxes are visited
 
         # the comparison, and what the report says
         sizes = self._sizes(source, planned, target, total, mode)
-        verified, digest = self._verified(source, planned, target, read) if self.run.verify else (None, "")
+        verified, digest = self._verified(source, planned, piece, target, read) if self.run.verify else (None, "")
         return entry_of(target, name, notes=planned.notes, verified=verified, digest=digest, **sizes)
 
     def _pieces(self, source: Array, planned: Prepared) -> tuple[Piece | None, Piece]:
         """Return the units of an array: those of the first of two passes, if there are two, and those that write it."""
-        plan, name, shape = self.run.plan, planned.name, planned.draft.shape
-        if self.run.ledger is None:
-            temporary, grids = self.unit_grids(source, planned)
-            pieces = [Piece(name, shape, grid, chunks=temporary) for grid in grids]
-            return pieces[0] if len(pieces) > 1 else None, pieces[-1]
-        if plan is None or name not in plan.pieces:
+        plan, name = self.run.plan, planned.name
+        if plan is None:
+            return self.pieces(source, planned)
+        if name not in plan.pieces:
             raise StoreError("the array was added to the source during the conversion", path=source.location)
         if description_of(source) != plan.pieces[name].described:
             raise ConflictError(
@@ -250,24 +248,27 @@ class ArrayJob:
             )
         return plan.pieces.get(between_name(name)), plan.pieces[name]
 
-    def unit_grids(self, source: Array, planned: Prepared) -> tuple[tuple[int, ...], tuple[ChunkGrid, ...]]:
-        """Return the chunks of the array between two passes, if there are two, and the units of each pass."""
-        passes, draft = self._passes(source, planned, planned.draft), planned.draft
+    def pieces(self, source: Array, planned: Prepared) -> tuple[Piece | None, Piece]:
+        """Plan the units of an array: those of the first of two passes, if there are two, and those that write it."""
+        passes, draft, name = self._passes(source, planned, planned.draft), planned.draft, planned.name
         if passes is not None and passes.temporary is not None:
-            return passes.temporary, tuple(regular_grid(each.unit) for each in passes.passes)
+            first, second = (regular_grid(each.unit) for each in passes.passes)
+            between = Piece(between_name(name), draft.shape, first, chunks=passes.temporary)
+            return between, Piece(name, draft.shape, second)
         copies = 2 if self.run.verify else 1
-        return (), (unit_grid(source, planned.axes, draft, self.run.max_memory, copies=copies),)
+        grid = unit_grid(source, planned.axes, draft, self.run.max_memory, copies=copies)
+        return None, Piece(name, draft.shape, grid)
 
     @contextmanager
     def _making(self, planned: Prepared) -> Iterator[_Making]:
         """Say where to write the chunks of an array; then write its documents, unless it can be seen already.
 
-        Without a ledger it may replace another array when it is complete, a draft hides it in some formats, and an
+        If no records last it may replace another array when it is complete, a draft hides it in some formats, and an
         error removes what was written.
         """
         store, name, fmt, metadata = self.store, planned.name, self.layout.fmt, planned.metadata
         path, has_parent, early = self.path_of(name), self.has_parent(name), self.run.visible_early
-        if self.run.ledger is not None:
+        if self.run.ledger.lasts:
             publishing = partial(publish, store, path, fmt, metadata, planned.allowed, has_parent=has_parent)
             made = _Making(store, path, is_visible=early, target=publishing() if early else None)
             yield made
@@ -320,24 +321,23 @@ class ArrayJob:
         """Do the units of one pass, or of two through a temporary array; return what `do_units` does."""
         ledger, half = self.run.ledger, None if first is None else 1
         with ExitStack() as stack:
-            if first is not None and (ledger is None or ledger.completed(piece.first) is None):
+            if first is not None and ledger.completed(piece.first) is None:
                 between = self._between(source, planned, made, first, stack)
                 work = self._work(source, planned, "rewrite", made, between=between)
                 with read:
-                    _, left = self._done(work, first, partial(self._show, planned, 0, half=0))
+                    _, left = self._done(work, first, partial(self._report_progress, planned, 0, half=0))
                 if left:
                     return Counter(), left
-                if ledger is not None:
-                    ledger.complete(first.first, first.stop)
+                ledger.complete(first)
                 source, planned = between, replace(planned, axes=[(0, 1, size) for size in between.shape])
             work = self._work(source, planned, mode, made)
             with read:
-                return self._done(work, piece, partial(self._show, planned, 0, half=half))
+                return self._done(work, piece, partial(self._report_progress, planned, 0, half=half))
 
     def _between(self, source: Array, planned: Prepared, made: _Making, first: Piece, stack: ExitStack) -> Array:
-        """Return the temporary array between two passes; without a ledger it is removed with the `stack`."""
+        """Return the temporary array between two passes; if no records last it is removed with the `stack`."""
         shape, chunks = planned.draft.shape, first.chunks
-        if self.run.ledger is not None:
+        if self.run.ledger.lasts:
             return recorded_array(self.store, self.path_of(first.name), chunks, shape, source)
         where = made.store, made.path, self.run.temporary
         return stack.enter_context(temporary_array(*where, shape, chunks, source.metadata.data_type))
@@ -389,34 +389,36 @@ class ArrayJob:
                 return passes_of(source, planned.axes, target, memory, two=False, copies=copies)
         return passes
 
-    def _verified(self, source: Array, planned: Prepared, target: Array, read: Source) -> tuple[bool, str]:
+    def _verified(
+        self, source: Array, planned: Prepared, piece: Piece, target: Array, read: Source
+    ) -> tuple[bool, str]:
         """Compare an array with its source, opened anew; return whether they are equal, and the digest of values."""
-        plan = self.run.plan
-        ledger = None if self.run.ledger is None else self.run.ledger.undivided()
-        if plan is None:
-            grid = unit_grid(source, planned.axes, target, self.run.max_memory, copies=2)
-            piece = Piece(planned.name, target.shape, grid)
-        else:  # the units have numbers of their own
-            piece = plan.pieces[planned.name]
-            piece = replace(piece, first=piece.first + plan.units)
+        ledger = self.run.ledger.undivided()
+        if self.run.plan is not None:  # the units have numbers of their own
+            piece = replace(piece, first=piece.first + self.run.plan.units)
         with read:
             made = _Making(self.store, self.path_of(planned.name), is_visible=True)
             work = self._work(_opened_anew(source), planned, "verify", made)
             work.ledger = ledger
-            total, _ = self._done(work, piece, partial(self._show, planned, 1))
-        if ledger is not None:
-            ledger.complete(piece.first, piece.stop)
-        self._report_progress(planned.name, 2 * target.nbytes, target)
+            total, _ = self._done(work, piece, partial(self._report_progress, planned, 1))
+        ledger.complete(piece)
+        self._report_progress(planned, 2)
         written = Array(target.stored, target.path, read_only=True)
         same = not total["different"] and same_attributes(written, planned.target.metadata.attributes)
         return same, digest_of(written, total) if same else ""
 
-    def _show(self, planned: Prepared, passes: int, done: int, half: int | None = None) -> None:
-        """Report progress; each of two passes counts half."""
+    def _report_progress(self, planned: Prepared, passes: int, done: int = 0, half: int | None = None) -> None:
+        """Report how much has been written and, with `verify`, read back: passes over the array, and elements of one.
+
+        Each of two passes through a temporary array counts half.
+        """
         draft = planned.draft
+        if self.run.progress is None or not draft.nbytes:
+            return
         if half is not None:
             done = (done + half * draft.size) // 2
-        self._report_progress(planned.name, passes * draft.nbytes + done * draft.itemsize, draft)
+        total = draft.nbytes * (2 if self.run.verify else 1)
+        self.run.progress(planned.name, passes * draft.nbytes + done * draft.itemsize, total)
 
     def _mode(self, source: Array, axes: list[Axis | int], planned: Target, target: Array) -> Mode:
         """Return whether the chunks of an array can be copied as they are stored."""
@@ -457,12 +459,6 @@ class ArrayJob:
         stored, after = target.stored.amount_stored()
         sizes: dict[str, Any] = {"stored": stored, "before": _bytes_stored(source), "after": after}
         return sizes if planned.target.precision is None else {**sizes, "loss": loss_of(total)}
-
-    def _report_progress(self, name: str, done: int, target: Array) -> None:
-        """Report how many bytes have been written and, with `verify`, read back."""
-        if self.run.progress is not None:
-            passes = 2 if self.run.verify else 1
-            self.run.progress(name, done, target.nbytes * passes)
 
 
 def _limited(threads: int | None) -> AbstractContextManager[Any]:

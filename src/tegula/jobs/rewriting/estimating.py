@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from math import lcm, prod
 
 from tegula.arrays.array import Array
-from tegula.jobs.ledger import Ledger
+from tegula.jobs.ledger import Records
 from tegula.jobs.plans import Plan
 from tegula.jobs.rewriting.passes import Passes
 from tegula.jobs.rewriting.temporary import between_name
-from tegula.jobs.units import block_grid
-from tegula.metadata.chunk_grids import ChunkAxis, RegularAxis
+from tegula.metadata.chunk_grids import ChunkAxis, ChunkGrid, RegularAxis
 from tegula.runtime.quantities import counted, human_bytes
 
 __all__ = ["Estimate", "estimate", "estimate_of"]
@@ -50,12 +49,12 @@ class Estimate:
         requests, memory = self.requests + other.requests, max(self.memory, other.memory)
         return Estimate(self.units + other.units, read, written, requests, memory)
 
-    def left(self, ledger: Ledger, plan: Plan, name: str) -> Estimate:
+    def left(self, ledger: Records, plan: Plan, name: str) -> Estimate:
         """Return the estimate for the units of an array that a job still has to do."""
         pieces = [piece for piece in (plan.pieces.get(name), plan.pieces.get(between_name(name))) if piece is not None]
         number = sum(piece.stop - piece.first for piece in pieces)
         is_over = ledger.completed(plan.pieces[name].first) is not None
-        units = 0 if is_over else sum(ledger.left_of(piece.first, piece.stop) for piece in pieces)
+        units = 0 if is_over else sum(map(ledger.left_of, pieces))
         part = units / max(1, number)
         read, written, requests = (round(part * n) for n in (self.bytes_read, self.bytes_written, self.requests))
         return Estimate(units, read, written, requests, self.memory if units else 0)
@@ -69,19 +68,18 @@ class Estimate:
         return f"{units}, {read} to read, {written} to write, {requests}, {memory}"
 
 
-def estimate(source: Array, target: Array, copies: bool) -> Estimate:
+def estimate(source: Array, target: Array, grid: ChunkGrid, copies: bool) -> Estimate:
     """Estimate the conversion of an array, by arithmetic alone: as if every chunk were stored.
 
-    The target need not be stored; `copies` says whether chunks are copied as they are stored.
+    The target need not be stored. `grid` is that of the units; `copies` says whether chunks are copied as they are.
 
     Examples
     --------
     >>> import tegula
     >>> a = tegula.create_array({}, shape=(100, 100), chunks=(10, 100), dtype="f8")
-    >>> estimate(a, a, copies=True).units
-    1
+    >>> estimate(a, a, a.metadata.grid, copies=True).units
+    10
     """
-    grid = block_grid(source, target)
     counts = grid.counts(target.shape)
     box, chunk = grid.largest_chunk(), source.metadata.grid.largest_chunk()
     if source.ndim == target.ndim:

@@ -88,7 +88,7 @@ class Job:
         try:
             self._arrays.sources.check()
         except BaseException:
-            for name in self._columns_made if self._run.ledger is None else ():
+            for name in () if self._run.ledger.lasts else self._columns_made:
                 remove_incomplete(self._store, self._arrays.path_of(name))
             raise
 
@@ -208,7 +208,7 @@ class Job:
             create_node(self._store, path, fmt, metadata, overwrite, reserved=True)
             return metadata
         except AlreadyExistsError:
-            node = engine.read_metadata(self._store, path) if self._run.ledger is not None else None
+            node = engine.read_metadata(self._store, path) if self._run.ledger.lasts else None
             if isinstance(node, GroupMetadata) and node.format == fmt.name:
                 return self._with_attributes(path, node, attributes)
             raise

@@ -223,10 +223,8 @@ def plan_passes(
         Bytes of memory for a worker.
     threads : int
         Maximum number of chunks that are decoded or encoded at once; fewer where memory is scarce.
-    depth : int
-        Factor by which the source's chunks are larger, because of axes that a selection drops.
-    copies : int
-        How many copies of a unit's elements are in memory at once.
+    depth, copies : int
+        As for `Pass`.
     request_nbytes : int
         The bytes that cost as much as one request.
     two : bool
@@ -314,16 +312,7 @@ def _smaller(array: _Array, chunk: Shape, other: Shape) -> list[Shape]:
 def _units(array: _Array, chunk: Shape, other: Shape, reads: Shape, writes: Shape) -> Iterator[Shape]:
     """Yield shapes of units that are made of whole chunks and fit into the memory.
 
-    Parameters
-    ----------
-    array : _Array
-        The array.
-    chunk : tuple of int
-        The chunks that units are made of.
-    other : tuple of int
-        The chunks of the other side: units grow until they hold whole chunks of these, too, and then further.
-    reads, writes
-        As for `Pass`.
+    They grow until they hold whole chunks of the `other` side, too, and then further.
     """
     shape = array.shape
     start = _clipped(chunk, shape)

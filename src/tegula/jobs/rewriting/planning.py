@@ -10,13 +10,13 @@ from tegula import engine
 from tegula.arrays.array import Array
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError
 from tegula.hierarchy.group import Group
+from tegula.jobs.ledger import UNRECORDED
 from tegula.jobs.misplaced import refuse_misplaced
 from tegula.jobs.plans import Piece, Plan, description_of, digest, fingerprint_of
 from tegula.jobs.rewriting.array_job import ArrayJob, Prepared, Run, entry_of
 from tegula.jobs.rewriting.hierarchy import Job
 from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
 from tegula.jobs.rewriting.targets import Layout
-from tegula.jobs.rewriting.temporary import between_name
 from tegula.stores import MemoryStore, Store
 from tegula.stores.targets.opening import store_of
 from tegula.stores.targets.paths import location_of
@@ -30,7 +30,7 @@ class _Planner(ArrayJob):
 
     def __init__(self, *target: Any) -> None:
         super().__init__(*target)
-        self.pieces: list[Piece] = []
+        self.planned_pieces: list[Piece] = []
         self.groups: dict[str, dict[str, Any]] = {}
 
     def entry(self, source: Array, prepared: Prepared) -> ConvertedArray:
@@ -40,12 +40,11 @@ class _Planner(ArrayJob):
         how = [sorted(final.documents.items()), prepared.axes]
         how += [prepared.target.precision] if prepared.target.precision is not None else []
         target = digest(repr(how).encode())
-        temporary, grids = self.unit_grids(source, prepared)
-        shape, fingerprint = prepared.draft.shape, fingerprint_of(source)
-        if temporary:
-            self.pieces.append(Piece(between_name(name), shape, grids[0], fingerprint, target, temporary))
+        (between, piece), fingerprint = self.pieces(source, prepared), fingerprint_of(source)
+        if between is not None:
+            self.planned_pieces.append(replace(between, source=fingerprint, target=target))
         described = description_of(source)
-        self.pieces.append(Piece(name, shape, grids[-1], fingerprint, target, described=described))
+        self.planned_pieces.append(replace(piece, source=fingerprint, target=target, described=described))
         return entry_of(prepared.draft, name, before=0, notes=())
 
     def container(self, node: Group | Table, name: str, made: bool) -> None:
@@ -80,14 +79,14 @@ class Conversion:
         Job(planner).run(self.source, self.select)
         plan = Plan("convert", {**self.said}, self.source.location, location_of(self.store, self.path))
         plan.groups = planner.groups
-        for piece in sorted(planner.pieces, key=lambda piece: piece.name):
+        for piece in sorted(planner.planned_pieces, key=lambda piece: piece.name):
             plan.add(piece)
         return plan
 
     @property
     def without_writing(self) -> Run:
         """How a walk is made that only plans or checks."""
-        return replace(self.run, ledger=None, plan=None, dry_run=True, verify=False, progress=None)
+        return replace(self.run, ledger=UNRECORDED, plan=None, dry_run=True, verify=False, progress=None)
 
 
 def is_taken(store: Store, path: str) -> bool:

@@ -8,7 +8,8 @@ a dimension*, and changes the lengths along it; anything else is a *rule for arr
 - a pattern with ``*``, ``?`` or ``[…]`` in either.
 
 Of several rules for one array, a path takes precedence over a name, a name over a pattern, and among equals the last
-one wins; rules for dimensions apply to the arrays that no other rule names. `match_rules` finds out which names are
+one wins; rules for dimensions apply to the arrays that no other rule names, but not to a dimension's coordinate that is
+one chunk, since readers load it as a whole. `match_rules` finds out which names are
 names of dimensions, before anything is written.
 """
 
@@ -101,29 +102,15 @@ class Rules:
         return [self.plain] if self.plain is not None else [rule.value for rule in self.rules]
 
     def choose(
-        self, path: str, names: Names | None, own: Sequence[Any], suits: bool = True
+        self, path: str, names: Names | None, own: Sequence[Any], suits: bool = True, is_whole: bool = False
     ) -> tuple[Any, str | None, bool]:
-        """Choose the value for an array.
+        """Choose the value for an array, given its path below the source and the names of its dimensions.
 
-        Parameters
-        ----------
-        path : str
-            Path of the array below the source.
-        names : sequence of str or None, optional
-            Names of its dimensions.
-        own : sequence
-            The array's own lengths along each dimension, which it keeps unless a rule changes them.
-        suits : bool
-            Whether a plain value that is given for a whole hierarchy applies to this array.
-
-        Returns
-        -------
-        value : object
-            As for `tegula.create_array`; ``None`` if the array is left as it is.
-        note : str or None
-            The reason why a rule that names the array is not followed.
-        fits : bool
-            Whether the plain value, or the rules for dimensions, fit the array.
+        `own` are its lengths along each dimension, which it keeps unless a rule changes them, and `suits` says whether
+        a plain value that is given for a whole hierarchy applies to it; `is_whole` says that one chunk is all of it.
+        Return the value (as for `tegula.create_array`;
+        ``None`` if the array is left as it is), the reason why a rule that names the array is not followed, and whether
+        the plain value, or the rules for dimensions, fit the array.
         """
         if not self.rules:
             fits = self.single or self.plain is None or (suits and self._fits(self.plain, len(own)))
@@ -138,6 +125,8 @@ class Rules:
         lengths = {rule.key: rule.value for rule in self.rules if rule.is_dimension}
         if not lengths or not any(name in lengths for name in names or ()):
             return None, None, not lengths
+        if is_whole and not self.single and names == (path.rpartition("/")[2],):
+            return None, None, True  # a coordinate in one chunk, which readers load as a whole
         return tuple(lengths.get(name or "", length) for name, length in zip(names or (), own)), None, True
 
     def misfit(self, count: int, some: Sequence[str]) -> str:

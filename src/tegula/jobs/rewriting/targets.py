@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from operator import ge
 from typing import Any, Literal
 
 import numpy as np
@@ -21,6 +22,7 @@ from tegula.jobs.rewriting.rules import Rules
 from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis, regular_grid
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, inner_codecs
 from tegula.reductions import Precision, is_floating
+from tegula.runtime.frozen import replace
 
 __all__ = ["Axis", "Layout", "Target", "keeps_codecs", "selected_axes", "target_metadata"]
 
@@ -117,14 +119,15 @@ def target_metadata(
 
     # --- the chunks, shards and codecs that the arguments ask for
     misfits: list[Rules] = []
+    is_whole = grid.one_shape is not None and all(map(ge, grid.one_shape, source.shape))
 
     def choose(rules: Rules, own: list[Any], suits: bool = True) -> Any:
-        value, note, fits = rules.choose(path, names, own, suits)
+        value, note, fits = rules.choose(path, names, own, suits, is_whole)
         notes.extend([note] if note else [])
         misfits.extend([] if fits else [rules])
         return value
 
-    chunks = choose(layout.chunks, _lengths(grid, source, shape, kept))
+    chunks = choose(layout.chunks, _lengths(grid, source, shape, kept)) if layout.chunks else None
     grid = _grid(source, grid, shape, kept, chunks, fmt)
     inner, outer = [*grid.largest_chunk()], _own_shards(source, kept, fmt)
     shards = choose(layout.shards, outer or inner)
@@ -176,6 +179,8 @@ def _precision(
     A plain value applies to all arrays that are not the coordinate of a dimension: packing and rounding for
     floating-point numbers, a data type for numbers of its kind.
     """
+    if not (layout.scale_offset or layout.dtype or layout.bitround):
+        return None
     old = source.metadata.data_type.numpy
     is_coordinate = source.ndim == 1 and names == (path.rpartition("/")[2],)
     packing = choose(layout.scale_offset, [], is_floating(old) and not is_coordinate)

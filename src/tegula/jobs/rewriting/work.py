@@ -16,11 +16,10 @@ import numpy.typing as npt
 from tegula.arrays.array import Array
 from tegula.engine.copying.chunk_copies import ChunkCopies, part_of, stores_all
 from tegula.engine.copying.chunks import chunks_with_values, copier_of, copy_chunks
-from tegula.engine.stored.array import StoredArray
 from tegula.engine.stored.visiting import batches, cells, check_number, stored_inside
 from tegula.errors import CodecError, UnsupportedError
 from tegula.jobs.checksum import digest_of_array
-from tegula.jobs.ledger import Ledger, add_amounts
+from tegula.jobs.ledger import Records, add_amounts
 from tegula.jobs.plans import Unit
 from tegula.jobs.publishing import Destination, Writing
 from tegula.jobs.rewriting.memory import release
@@ -45,16 +44,7 @@ _ERRORS: Final = ("largest error", "largest relative error")
 class Converting(Writing):
     """The work on each unit of an array: chunks are copied, or values rewritten, or both sides compared.
 
-    Parameters
-    ----------
-    name, source, destination, ledger, limits
-        As for `Work` and `Writing`.
-    axes : list
-        The selected part of each axis, see `selected_axes`.
-    mode : {"copy", "rewrite", "verify"}
-        What to do.
-    precision : Precision, optional
-        How values change.
+    `axes` has the selected part of each axis, as `selected_axes` returns it, and `precision` says how values change.
     """
 
     def __init__(
@@ -64,7 +54,7 @@ class Converting(Writing):
         axes: list[Axis | int],
         destination: Destination,
         mode: Mode,
-        ledger: Ledger | None,
+        ledger: Records,
         limits: Mapping[str, int] = MappingProxyType({}),
         precision: Precision | None = None,
     ) -> None:
@@ -101,12 +91,10 @@ class Converting(Writing):
         return results
 
     def _rewritten(self, box: Box) -> dict[str, int]:
-        """Write the new values of a box; return the bytes, the largest error, and the sums if they are recorded."""
+        """Write the new values of a box; return the bytes, and the largest error."""
         values, loss = self._new_values(box)
         self.target[box] = values
         results = _amounts_of(loss) if self.precision is not None else {}
-        if self.ledger is not None:
-            results |= _sums(box, values, self.target)
         return {"read": values.nbytes, "written": values.nbytes, **results}
 
     def _compared(self, box: Box) -> dict[str, int]:
@@ -131,15 +119,10 @@ class Converting(Writing):
         """The function that copies chunks or shards one by one."""
         return copier_of(self.source.stored, self.target.stored)
 
-    @property
-    def units(self) -> StoredArray:
-        """The array whose chunks or shards are copied one by one."""
-        return self.copier.units
-
     def _chunks_in(self, box: Box) -> Iterator[Coords]:
         """Yield the coordinates of the chunks that begin in a box: each begins in one box only."""
         bounds = []
-        for axis, part in zip(self.units.metadata.grid.axes, box):
+        for axis, part in zip(self.copier.units.metadata.grid.axes, box):
             first = int(axis.locate(part.start))
             first += int(axis.start(first)) < part.start
             bounds.append((first, int(axis.locate(part.stop - 1)) + 1))
@@ -154,8 +137,9 @@ class Converting(Writing):
         number = prod(old.metadata.grid.counts(old.metadata.shape))
         if stores_all(self.target.stored) or not old.is_sparse(number):
             return None
-        chunks = in_boxes(self.units, partial(chunks_with_values, old, self.units), grid)
-        return chunks if self.ledger is not None else _together(chunks)
+        units = self.copier.units
+        chunks = in_boxes(units, partial(chunks_with_values, old, units), grid)
+        return chunks if self.ledger.lasts else _together(chunks)
 
 
 def _together(pairs: Iterator[tuple[Coords, Coords]]) -> Iterator[tuple[Coords, Coords]]:

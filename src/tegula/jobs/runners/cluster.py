@@ -116,6 +116,6 @@ def _do(packed: bytes, units: list[Unit]) -> list[Result]:
     work = unpacked(packed)
     results = []
     for unit in units:
-        known = None if work.ledger is None else work.ledger.recorded(unit.number)
+        known = work.ledger.recorded(unit.number)
         results.append((unit, work(unit) if known is None else work.result_of(known)))
     return results

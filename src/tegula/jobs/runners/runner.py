@@ -18,7 +18,7 @@ from tegula import config
 from tegula.engine.concurrency.pool import results_of
 from tegula.engine.reading.remote import UNITS
 from tegula.errors import MetadataError, UnsupportedError
-from tegula.jobs.ledger import RUN, Amounts, Ledger, add_amounts, is_shared
+from tegula.jobs.ledger import RUN, UNRECORDED, Amounts, Records, add_amounts, is_shared
 from tegula.jobs.plans import Piece, Unit, units_of
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.stores.local.open_files import GaveUp, waiting
@@ -46,7 +46,7 @@ class Work(ABC):
     ----------
     name : str
         Path of the array below the source.
-    ledger : Ledger or None
+    ledger : Records
         Where the worker records that a unit is done.
     requests : int
         How many units should be under way at once in a process: the `concurrency` of the stores.
@@ -57,7 +57,7 @@ class Work(ABC):
     """
 
     name: str = ""
-    ledger: Ledger | None = None
+    ledger: Records = UNRECORDED
     requests: int = 0
     is_remote: bool = False
     limits: Mapping[str, int] = MappingProxyType({})
@@ -78,8 +78,7 @@ class Work(ABC):
         """Do one unit, and record in the ledger that it is done."""
         with UNITS.hold(self.nbytes(unit) if self.is_remote else 0):
             result = self.do(unit)
-        if self.ledger is not None and (record := self.record_of(result)) is not None:
-            self.ledger.record(unit.number, record)
+        self.ledger.record(unit.number, result, self.record_of)
         return result
 
     def record_of(self, result: Any) -> Amounts | None:
@@ -222,57 +221,32 @@ def do_units(
 ) -> tuple[Counter[str], Counter[int]]:
     """Do the units of an array; `report` is called with the number of elements done so far.
 
-    Returns
-    -------
-    Counter
-        The sums over all units that are done.
-    Counter of int
-        Number of units that are left to each of the other parts of the job.
+    Return the sums over all units that are done, and the number of units left to each of the other parts of the job.
     """
-    ledger, done, nothing = work.ledger, 0, Counter[int]()
-    if ledger is None:
-        total: Counter[str] = Counter()
-        for unit, result in runner.run(work, units_of(piece, work.stored(piece.grid))):
-            add_amounts(total, result)
-            done += unit.size
-            report(done)
-        return total, nothing
+    ledger, done, mine = work.ledger, 0, deque[int]()
     if (known := ledger.completed(piece.first)) is not None:
-        return Counter(known), nothing
+        return Counter(known), Counter()
 
-    # units without a record, of this part of the job
-    recorded: deque[int] = deque()
-    before = 0
+    def units() -> Iterator[Unit]:
+        return units_of(piece, work.stored(piece.grid))
 
-    def left() -> Iterator[Unit]:
-        nonlocal before
-        for unit in units_of(piece, work.stored(piece.grid)):
-            if not ledger.is_mine(unit.number):
-                continue
-            recorded.append(unit.number)
-            if unit.number in ledger:
-                before += unit.size
-            else:
-                yield unit
+    def skipped(size: int) -> None:
+        nonlocal done
+        done += size
 
-    for count, (unit, result) in enumerate(runner.run(work, left()), start=1):
+    total = ledger.sum_of(piece)
+    for count, (unit, result) in enumerate(runner.run(work, ledger.left(units(), mine, skipped)), start=1):
         ledger.note(unit.number, result)
+        add_amounts(total, result)
         done += unit.size
-        report(before + done)
+        report(done)
         if not count % RUN:
-            _gather(ledger, recorded)
-    _gather(ledger, recorded)
-    left_to_others = nothing
-    if (parts := ledger.part[1]) > 1:
-        ledger.read()
-        if (known := ledger.completed(piece.first)) is not None:  # another part has just completed it
-            return Counter(known), nothing
-        numbers = (unit.number for unit in units_of(piece, work.stored(piece.grid)))
-        left_to_others = Counter(number % parts + 1 for number in numbers if number not in ledger)
-    return ledger.sum_of(piece.first, piece.stop), left_to_others
-
-
-def _gather(ledger: Ledger, recorded: deque[int]) -> None:
-    """Join the first records, `RUN` at a time, as long as all of those units are done."""
-    while len(recorded) >= RUN and all(number in ledger for number, _ in zip(recorded, range(RUN))):
-        ledger.gather([recorded.popleft() for _ in range(RUN)])
+            ledger.merge(mine)
+    ledger.merge(mine)
+    if ledger.part[1] == 1:
+        return total, Counter()
+    # what other parts have done
+    ledger.read()
+    if (known := ledger.completed(piece.first)) is not None:
+        return Counter(known), Counter()
+    return ledger.sum_of(piece), ledger.left_to_others(units())

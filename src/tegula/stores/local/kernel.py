@@ -20,17 +20,33 @@ else:
 __all__ = ["kernel_in_use", "with_one_of"]
 
 _modules = sys.modules
+is_allowed = config.current().executor != "reference"
+loaded: Any = None
+"""The kernel once `kernel_in_use` has found it; if it `is_allowed`, a write need not call that."""
 _TYPE, _REGULAR = 0o170000, 0o100000
+
+
+def _follow(executor: str, *_: object) -> None:
+    """Follow the setting ``executor``."""
+    global is_allowed
+    is_allowed = executor != "reference"
+
+
+executors.subscribe(_follow)
 
 
 def kernel_in_use(*, loads: bool = True) -> Any | None:
     """Return the kernel if it is in use; only the main thread loads it, since other threads import nothing."""
-    if config.current().executor == "reference":
+    global loaded
+    if not is_allowed:
         return None
     kernel = _modules.get("tegula._kernel")
     if kernel is None and loads and threading.current_thread() is threading.main_thread():
         kernel = executors.kernel()
-    return kernel if hasattr(kernel, "put_file") else None  # otherwise it is still being loaded
+    if not hasattr(kernel, "put_file"):  # it is still being loaded
+        return None
+    loaded = kernel
+    return kernel
 
 
 def with_one_of(

@@ -19,7 +19,7 @@ _REMEMBERED = 4096
 _heeds_case: dict[tuple[int, int, int], None] = {}
 _MOST_STATES = 64
 # keys that pass every check, such as those of documents and most chunks; on Windows each file has to be checked
-_PLAIN_NAME = r"[0-9A-Za-z_](?:[0-9A-Za-z_.]*[0-9A-Za-z_])?|\.z(?:array|attrs|group)"
+_PLAIN_NAME = r"[0-9A-Za-z_](?:[0-9A-Za-z_.]*[0-9A-Za-z_])?|\.z(?:array|attrs|group)|\.tegula_job"
 _PLAIN_FOLDER = r"[0-9A-Za-z_][0-9A-Za-z_.-]*|\.tegula_job"
 _PLAIN_KEY = "(?!)" if _WINDOWS else rf"(?:(?:{_PLAIN_FOLDER})/)*(?:{_PLAIN_NAME})"
 
@@ -133,7 +133,7 @@ class Root:
             if not stat.S_ISDIR(status.st_mode):
                 raise NotADirectoryError(0, f"{path} is not a directory")
             self._remember(above, path)
-        return self.at(name) + os.sep
+        return self.known.get(name) or self.at(name) + os.sep  # another thread may have forgotten it
 
     def at(self, name: str) -> str:
         """Return the path of a key or a directory, which has not been checked."""

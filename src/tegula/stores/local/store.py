@@ -41,6 +41,7 @@ from tegula.stores.capabilities import (
     Renaming,
 )
 from tegula.stores.interface import Store
+from tegula.stores.local import kernel as kernels
 from tegula.stores.local import root as roots
 from tegula.stores.local.directories import (
     SWEPT,
@@ -286,7 +287,11 @@ class LocalStore(Locking, BlockedKeys, Copying, EmptyDirectories, Reclaiming, Re
     def exists(self, key: str) -> bool:
         """Return whether `key` has a value; raises as `get` does."""
         try:
-            path = self._root.path(key)
+            directory, end = None, 0
+            if type(key) is str and roots.is_plain(key):  # as in `get`
+                end = key.rfind("/") + 1
+                directory = self._root.known.get(key[: end - 1] if end else "")
+            path = self._root.path(key) if directory is None else directory + key[end:]
             if path is None:
                 return False
             mode = os.lstat(path).st_mode
@@ -318,7 +323,42 @@ class LocalStore(Locking, BlockedKeys, Copying, EmptyDirectories, Reclaiming, Re
         """Store `value` under `key`, replacing the old value in one step, and return its generation."""
         if self.read_only or not (type(key) is str and roots.is_plain(key)):
             self._check_writable(key)
-        return self._put(key, memoryview(value) if type(value) is bytes else flat_view(value, key), if_generation)
+        parent, _, name = key.rpartition("/")
+        contents: Contents
+        if isinstance(value, OpenFile):  # of `copy_from`
+            contents, kernel = value, None
+        else:
+            contents = memoryview(value) if type(value) is bytes else flat_view(value, key)
+            kernel = (kernels.loaded if kernels.is_allowed else None) or kernel_in_use()
+        try:
+            for _ in range(_ATTEMPTS):
+                if self._root.ignores_case is not False:
+                    self._refuse_twin(key)
+                path = self._root.known.get(parent) or self._root.directory(parent)
+                if path is not None:
+                    try:
+                        if kernel is not None and path in SWEPT:
+                            made: Generation | None = kernel.put_file(path, name, contents, if_generation, self._sync)
+                            if made is not None:
+                                return made
+                        return self._replace(path, name, contents, if_generation)  # what is unusual
+                    except FileNotFoundError:
+                        # Another process may remove the directory while it is still empty.
+                        self._root.forget(parent)
+                if if_generation not in (None, ABSENT):
+                    raise ConflictError("the value has been deleted since it was read", key=key)
+                self._make_directory(parent)
+        except NotFoundError as error:  # no directory was made
+            error.within(key=key)
+            raise
+        except TegulaError as error:
+            self._prune(parent)
+            error.within(key=key)
+            raise
+        except (OSError, ValueError) as error:
+            self._prune(parent)
+            raise self._failure("write", key, error) from error
+        raise StoreError(f"can't write {self._root.base}{key}: its directory keeps vanishing", key=key)
 
     def copies_from(self, source: object, *, create: bool = False) -> bool:
         """Return whether `source` is a store of local files, too, which reads and writes as this class does."""
@@ -336,7 +376,8 @@ class LocalStore(Locking, BlockedKeys, Copying, EmptyDirectories, Reclaiming, Re
             status = source._open_value(key, opened)
             if status is None:
                 return None
-            self._put(new, OpenFile(opened[0], status.st_size), ABSENT if create else None)
+            contents: Any = OpenFile(opened[0], status.st_size)
+            LocalStore.set(self, new, contents, if_generation=ABSENT if create else None)
             return int(status.st_size)
         finally:
             if opened:
@@ -355,39 +396,6 @@ class LocalStore(Locking, BlockedKeys, Copying, EmptyDirectories, Reclaiming, Re
                 self._open_unusual(key, error, opened)
             status = os.fstat(opened[0]) if opened else None
             return None if status is None or self._is_no_value(key, status) else status
-
-    def _put(self, key: str, value: Contents, if_generation: Generation | None) -> Generation:
-        parent, _, name = key.rpartition("/")
-        kernel = kernel_in_use() if isinstance(value, memoryview) else None
-        try:
-            for _ in range(_ATTEMPTS):
-                if self._root.ignores_case is not False:
-                    self._refuse_twin(key)
-                path = self._root.known.get(parent) or self._root.directory(parent)
-                if path is not None:
-                    try:
-                        if kernel is not None and path in SWEPT:
-                            made: Generation | None = kernel.put_file(path, name, value, if_generation, self._sync)
-                            if made is not None:
-                                return made
-                        return self._replace(path, name, value, if_generation)  # what is unusual
-                    except FileNotFoundError:
-                        # Another process may remove the directory while it is still empty.
-                        self._root.forget(parent)
-                if if_generation not in (None, ABSENT):
-                    raise ConflictError("the value has been deleted since it was read", key=key)
-                self._make_directory(parent)
-        except NotFoundError as error:  # no directory was made
-            error.within(key=key)
-            raise
-        except TegulaError as error:
-            self._prune(parent)
-            error.within(key=key)
-            raise
-        except (OSError, ValueError) as error:
-            self._prune(parent)
-            raise self._failure("write", key, error) from error
-        raise StoreError(f"can't write {self._root.base}{key}: its directory keeps vanishing", key=key)
 
     def _replace(self, path: str, name: str, value: Contents, if_generation: Generation | None) -> Generation:
         """Put a file in its place in a directory, from which leftovers of killed writers are removed first."""
@@ -699,7 +707,8 @@ class LocalStore(Locking, BlockedKeys, Copying, EmptyDirectories, Reclaiming, Re
         return make_directories(self._root.at(name), sync=self._sync, anchor=anchor, note=note_swept)
 
     def _check_writable(self, key: str) -> None:
-        self._root.check(key)
+        if not (type(key) is str and roots.is_plain(key)):
+            self._root.check(key)
         if self.read_only:
             raise ReadOnlyError(f"{self!r} is read-only", key=key)
 

@@ -20,6 +20,9 @@ __all__ = ["open_url"]
 
 _CANONICAL: Final = {"s3a": "s3", "gcs": "gs", "azure": "az"}
 _is_bucket = re.compile(r"(?!\.\.?$)[\w$.-]+", re.ASCII).fullmatch
+_plain = re.compile(
+    r"(?i:(https?://[a-z0-9.:\[\]-]+/))((?:(?!\.\.?/?$|\.\.?/)[\w.-]+(?:/(?!/)|$))*)", re.ASCII
+).fullmatch
 _unknown_key = re.compile(r"(?:Configuration key: '|Invalid key: )([A-Za-z0-9_]+)").search
 
 
@@ -63,8 +66,11 @@ def open_url(url: str, options: Mapping[str, Any] | None = None, read_only: bool
     if kind == "http" and not names_server(url):
         raise MetadataError(f"{bare_url(url)!r} names no server", field="url")
     if kind == "http":
-        client, own = _client(kind, url, parts, options or {})
-        return ObjectStore(client, read_only=True, **own)
+        # a client takes milliseconds to make: those of one server share it, unless a key would be escaped otherwise
+        server = _plain(url)
+        root, path = server.groups() if server is not None else (url, "")
+        client, own = _client(kind, root, parts, options or {})
+        return ObjectStore(client, path, read_only=True, **own)
     _check_bucket(url, parts, scheme)
     bucket = f"{_CANONICAL.get(scheme, scheme)}://{parts.netloc}"
     client, own = _client(kind, f"{bucket}/", parts, options or {})

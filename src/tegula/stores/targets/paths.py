@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
     from tegula.stores import Store, secrets
     from tegula.stores import identity as identities
+    from tegula.stores.targets import nearest
 else:
     parse, identities = Later("urllib.parse"), Later("tegula.stores.identity")
-    secrets = Later("tegula.stores.secrets")
+    secrets, nearest = Later("tegula.stores.secrets"), Later("tegula.stores.targets.nearest")
 
 __all__ = [
     "address_of",
@@ -304,7 +305,8 @@ def refuse_missing(target: Any) -> None:
     """
     local = local_path(target)
     if local is not None and is_missing(local):
-        raise NotFoundError("there is no array or group, since nothing exists at this path", path=local)
+        advice = nearest.path_advice(local)
+        raise NotFoundError(f"there is no array or group, since nothing exists at this path{advice}", path=local)
 
 
 def refuse_overlap(store: Store, path: str, target: Store, target_path: str) -> None:
@@ -351,14 +353,14 @@ def name_below(store: Store, path: str, target: Store, target_path: str) -> str 
 def _same_store(store: Store, target: Store) -> bool:
     # other stores may have the same URL for different contents
     distinct = ("file:", "zip:", "memory:", "mapping:")
-    return store == target or (store.url == target.url and target.url.startswith(distinct))
+    return store == target or ((url := store.url) == target.url and url.startswith(distinct))
 
 
 def _location(store: Store, path: str) -> tuple[object, str] | None:
     """Return the storage of a node, and the directory in it with a slash at the end; ``None`` if that is not known."""
-    if store.local_directory is not None:
+    if (directory := store.local_directory) is not None:
         # links are resolved, so that a link to the source is recognised
-        return LocalStore, os.path.join(os.path.realpath(os.path.join(store.local_directory, path)), "")
+        return LocalStore, os.path.join(os.path.realpath(os.path.join(directory, path)), "")
     if isinstance(store.identity, str):
         return str, identities.location(store.identity, path).rstrip("/") + "/"
     if store.shared_storage is not None:

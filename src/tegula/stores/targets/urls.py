@@ -13,7 +13,7 @@ from tegula.stores import Store
 from tegula.stores.secrets import plain_url
 from tegula.stores.targets.paths import links, scheme_of, url_path
 
-__all__ = ["WEB", "split_url", "store_of_url"]
+__all__ = ["ELSEWHERE", "WEB", "split_url", "store_of_url"]
 
 _OBJECT_STORAGE: Final = "tegula.stores.objects.urls"
 _FSSPEC: Final = "tegula.stores.fsspec.urls"
@@ -25,6 +25,8 @@ _OPENERS: Final[Mapping[str, str]] = dict.fromkeys(
     ("s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss", *WEB), _OBJECT_STORAGE
 )
 """The module whose `open_url` opens URLs of a scheme; fsspec opens all others, and chains."""
+ELSEWHERE: Final = frozenset(_OPENERS)
+"""The schemes of object storage and web servers; other schemes may name files of this machine."""
 
 
 def store_of_url(url: str, options: Mapping[str, Any], *, read_only: bool, archives: bool = True) -> Store:

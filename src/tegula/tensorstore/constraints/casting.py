@@ -131,11 +131,6 @@ def convert(values: np.ndarray[Any, Any], source: str, target: str, result: np.d
     result : numpy.dtype
         NumPy's type for `target`.
 
-    Raises
-    ------
-    ValueError
-        If an element cannot be converted; this happens for JSON, and for bytes that are not UTF-8.
-
     Examples
     --------
     >>> convert(np.array([300, -1]), "int64", "uint8", np.dtype("uint8"))

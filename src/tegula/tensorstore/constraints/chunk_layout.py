@@ -1,20 +1,24 @@
-"""`ChunkLayout`: how an array is, or should be, divided into chunks for writing, for reading, and within the codec."""
+"""`ChunkLayout`: how an array is, or should be, divided into chunks for writing, for reading, and within the codec.
+
+A hard constraint must hold, a soft constraint is a preference. When two constraints are merged, a hard one overrides a
+soft one, the first of two soft ones wins, and two hard ones must agree. This applies separately to each dimension of a
+shape or aspect ratio, and to the number of elements.
+"""
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
-from tegula.tensorstore.constraints.chunk_grid import MAX_INDEX, Vector, bind_grid, check_values, merged
-from tegula.tensorstore.constraints.chunk_grid import Grid as ChunkGrid
 from tegula.tensorstore.constraints.constraints import Constraints
-from tegula.tensorstore.errors import StatusError, annotate, invalid, type_error
+from tegula.tensorstore.errors import invalid, type_error
 from tegula.tensorstore.index.dim import Dim
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json.arguments import (
     MAX_RANK,
-    braces,
     check_rank,
     instance,
     naming,
@@ -23,13 +27,254 @@ from tegula.tensorstore.json.arguments import (
     read_ratios,
     same_rank,
 )
-from tegula.tensorstore.json.binding import array_of, int64, integer, known_only, obj, optional, take
+from tegula.tensorstore.json.binding import array_of, int64, integer, known_only, member, number, obj, optional, take
 from tegula.tensorstore.json.values import pretty
 
-__all__ = ["ChunkLayout"]
+__all__ = ["MAX_INDEX", "ChunkLayout", "Vector"]
 
+MAX_INDEX = 2**62 - 2
 USAGES = ("write", "read", "codec")
-_PARTS: dict[str, Callable[[Any], Any]] = {"shape": read_indices, "aspect_ratio": read_ratios, "elements": read_int64}
+_SOFT: Final = "_soft_constraint"
+
+
+class Vector(NamedTuple):
+    """A number or None (no constraint) for each dimension, and whether each is a hard constraint."""
+
+    values: tuple[Any, ...] = ()
+    hard: tuple[bool, ...] = ()
+
+    def merged(self, new: Vector, what: str) -> Vector:
+        """Return these constraints merged with new ones; `what` they constrain is for errors."""
+        if not self.values:
+            return new
+        for axis, (old, value) in enumerate(zip(self.values, new.values, strict=True)):
+            if self.hard[axis] and new.hard[axis] and old != value:
+                where = f" for dimension {axis}" if what != "elements" else ""
+                raise invalid(f"New hard constraint on {what}{where} ({value}) does not match existing one ({old})")
+        values = tuple(
+            value if value is not None and (hard or old is None) else old
+            for old, value, hard in zip(self.values, new.values, new.hard, strict=True)
+        )
+        return Vector(values, tuple(map(operator.or_, self.hard, new.hard)))
+
+    def only(self, hard: bool) -> tuple[Any, ...]:
+        """Return only the hard constraints, or only the soft ones."""
+        return tuple(value if bit == hard else None for value, bit in zip(self.values, self.hard, strict=True))
+
+
+class _Part(NamedTuple):
+    """One kind of constraint on a grid: its readers, and which values are valid."""
+
+    from_argument: Callable[[Any], Any]
+    from_json: Callable[[Any], Any]
+    is_valid: Callable[[Any], bool]
+
+
+_PARTS: Final = {
+    "shape": _Part(read_indices, lambda value: array_of(value, optional(int64)), lambda size: -1 <= size <= MAX_INDEX),
+    "aspect_ratio": _Part(
+        read_ratios, lambda value: array_of(value, optional(number)), lambda ratio: ratio >= 0 and math.isfinite(ratio)
+    ),
+    "elements": _Part(read_int64, int64, lambda count: 0 <= count <= MAX_INDEX),
+}
+
+
+def _check_values(values: Sequence[Any], is_valid: Callable[[Any], bool]) -> None:
+    for axis, value in enumerate(values):
+        if value is not None and not is_valid(value):
+            raise invalid(f"Invalid value for dimension {axis}: {value}")
+
+
+class ChunkGrid(Constraints):
+    """Constraints on the shape of the chunks of a regular grid.
+
+    Parameters
+    ----------
+    json : object, optional
+        The JSON representation, instead of all other arguments.
+    rank : int, optional
+        Number of dimensions.
+    shape, shape_soft_constraint : sequence of (int or None), optional
+        The size of a chunk in each dimension: None or 0 for no constraint, -1 for the whole extent of the domain.
+    aspect_ratio, aspect_ratio_soft_constraint : sequence of (float or None), optional
+        The ratios between the sizes that are not given: None or 0 for no constraint.
+    elements, elements_soft_constraint : int, optional
+        The target number of elements of a chunk, which is exceeded only if the shape requires it.
+    grid, grid_soft_constraint : Grid, optional
+        Constraints to merge in.
+
+    Examples
+    --------
+    >>> grid = ChunkGrid(shape=[100, None], elements=1000)
+    >>> grid.update(shape_soft_constraint=[7, 20])
+    >>> grid.to_json()
+    {'elements': 1000, 'shape': [100, None], 'shape_soft_constraint': [None, 20]}
+    """
+
+    __slots__ = ("_parts", "_rank")
+    _name: ClassVar[str] = "ChunkLayout.Grid"
+
+    _rank: int | None
+    _parts: dict[str, Vector]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._rank, self._parts = None, {}
+        if args or kwargs:
+            self._take(args, kwargs)
+
+    def update(
+        self,
+        *,
+        rank: int | None = None,
+        shape: Iterable[int | None] | None = None,
+        shape_soft_constraint: Iterable[int | None] | None = None,
+        aspect_ratio: Iterable[float | None] | None = None,
+        aspect_ratio_soft_constraint: Iterable[float | None] | None = None,
+        elements: int | None = None,
+        elements_soft_constraint: int | None = None,
+        grid: ChunkGrid | None = None,
+        grid_soft_constraint: ChunkGrid | None = None,
+    ) -> None:
+        """Add constraints; the parameters are those of the class. If they contradict each other, change nothing."""
+        new = self.copy()
+        if rank is not None and rank != -1:
+            with naming("rank"):
+                new._set_rank(check_rank(rank))
+        for part, values in (
+            ("shape", (shape, shape_soft_constraint)),
+            ("aspect_ratio", (aspect_ratio, aspect_ratio_soft_constraint)),
+            ("elements", (elements, elements_soft_constraint)),
+        ):
+            for value, suffix in zip(values, ("", _SOFT)):
+                if value is not None:
+                    with naming(part + suffix):
+                        new._set_part(part, _PARTS[part].from_argument(value), not suffix)
+        for name, other in (("grid", grid), ("grid_soft_constraint", grid_soft_constraint)):
+            if other is not None:
+                with naming(name):
+                    new._merge(instance(other, ChunkGrid))
+        self._become(new)
+
+    def _bind(self, value: Any) -> None:
+        _bind_grid(value, self._set_part)
+
+    def _become(self, other: ChunkGrid) -> None:
+        self._rank, self._parts = other._rank, dict(other._parts)
+
+    @property
+    def rank(self) -> int | None:
+        """Number of dimensions; None if it is unknown."""
+        return self._rank
+
+    ndim = rank
+    """Number of dimensions; None if it is unknown."""
+
+    @property
+    def shape(self) -> tuple[int | None, ...] | None:
+        """Hard constraints on the shape; None if the rank is unknown."""
+        return self._only("shape", True)
+
+    @property
+    def shape_soft_constraint(self) -> tuple[int | None, ...] | None:
+        """Soft constraints on the shape."""
+        return self._only("shape", False)
+
+    @property
+    def aspect_ratio(self) -> tuple[float | None, ...] | None:
+        """Hard constraints on the aspect ratio."""
+        return self._only("aspect_ratio", True)
+
+    @property
+    def aspect_ratio_soft_constraint(self) -> tuple[float | None, ...] | None:
+        """Soft constraints on the aspect ratio."""
+        return self._only("aspect_ratio", False)
+
+    @property
+    def elements(self) -> int | None:
+        """Hard constraint on the number of elements."""
+        count: int | None = self._vector("elements").only(True)[0]
+        return count
+
+    @property
+    def elements_soft_constraint(self) -> int | None:
+        """Soft constraint on the number of elements."""
+        count: int | None = self._vector("elements").only(False)[0]
+        return count
+
+    def _only(self, part: str, hard: bool) -> tuple[Any, ...] | None:
+        return None if self._rank is None else self._vector(part).only(hard)
+
+    def _vector(self, part: str) -> Vector:
+        """Return the hard and soft constraints on a part, with a value for each dimension."""
+        size = 1 if part == "elements" else self._rank or 0
+        return self._parts.get(part) or Vector((None,) * size, (False,) * size)
+
+    def _numbers(self, rank: int) -> tuple[list[int], list[float], int | None]:
+        """Return the constraints in the first dimensions: sizes and ratios (0 for none), and number of elements."""
+        sizes, ratios = (
+            [value or 0 for value in (*self._vector(part).values, *[None] * rank)[:rank]]
+            for part in ("shape", "aspect_ratio")
+        )
+        return sizes, ratios, self._vector("elements").values[0]
+
+    def _set_rank(self, rank: int) -> None:
+        """Set the rank."""
+        self._rank = same_rank(self._rank, rank)
+
+    def _set_part(self, part: str, value: Any, hard: bool) -> None:
+        """Merge in a constraint on ``"shape"``, ``"aspect_ratio"`` or ``"elements"``; a size of -1 is always soft."""
+        values = [value] if part == "elements" else value
+        if not values:
+            return
+        if part != "elements":
+            self._set_rank(check_rank(len(values)))
+        _check_values(values, _PARTS[part].is_valid)
+        new = tuple(values if part == "elements" else (each or None for each in values))
+        bits = tuple(hard and each is not None and each != -1 for each in new)
+        self._parts[part] = self._parts.get(part, Vector()).merged(Vector(new, bits), part)
+
+    def _merge(self, other: ChunkGrid, parts: Iterable[str] = tuple(_PARTS)) -> None:
+        """Merge in another grid's constraints on these parts."""
+        if other._rank is not None:
+            self._set_rank(other._rank)
+        for part in parts:
+            if part in other._parts:
+                self._parts[part] = self._parts.get(part, Vector()).merged(other._parts[part], part)
+
+    def _harden(self, *, keep_soft: bool = False) -> None:
+        """Keep only constraints on the shape: drop soft ones, or with `keep_soft` make them hard."""
+        shape = self._parts.get("shape")
+        self._parts = {}
+        if shape is not None:
+            values = shape.values if keep_soft else shape.only(True)
+            self._parts["shape"] = Vector(values, tuple(value is not None for value in values))
+
+    def to_json(self, include_defaults: bool = False) -> dict[str, Any]:
+        """Return the JSON representation; there are no defaults."""
+        json: dict[str, Any] = {}
+        for part in ("aspect_ratio", "elements", "shape"):
+            for suffix in ("", "_soft_constraint"):
+                value = getattr(self, part + suffix)
+                if value is not None and (part == "elements" or any(x is not None for x in value)):
+                    json[part + suffix] = list(value) if isinstance(value, tuple) else value
+        return json
+
+    def _state(self) -> tuple[Any, ...]:
+        return (self._rank, *map(self._vector, _PARTS))
+
+    def __repr__(self) -> str:
+        return f"ChunkLayout.Grid({self.to_json()})"
+
+
+def _bind_grid(value: Any, target: Callable[[str, Any, bool], None]) -> None:
+    """Read the JSON of a grid, and pass each member to a function of (part, value, hard)."""
+    members = obj(value)
+    for part, kind in _PARTS.items():
+        for name in (part, part + _SOFT):
+            if name in members:
+                with member(name):
+                    target(part, kind.from_json(members.pop(name)), name == part)
+    known_only(members)
 
 
 def _usages(prefix: str, part: str) -> tuple[str, ...]:
@@ -79,13 +324,14 @@ class ChunkLayout(Constraints):
     _rank: int | None
     _inner_order: tuple[int, ...] | None
     _inner_hard: bool
-    _origin: Vector[int] | None
+    _origin: Vector
     _write: ChunkGrid
     _read: ChunkGrid
     _codec: ChunkGrid
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._rank = self._inner_order = self._origin = None
+        self._rank = self._inner_order = None
+        self._origin = Vector()
         self._inner_hard = False
         self._write, self._read, self._codec = ChunkGrid(), ChunkGrid(), ChunkGrid()
         if args or kwargs:
@@ -109,13 +355,13 @@ class ChunkLayout(Constraints):
         if rank is not None and rank != -1:
             with naming("rank"):
                 new._set_rank(check_rank(rank))
-        for suffix, order in (("", inner_order), ("_soft_constraint", inner_order_soft_constraint)):
+        for suffix, order in (("", inner_order), (_SOFT, inner_order_soft_constraint)):
             if order is not None:
-                with naming("inner_order" + suffix), setting("inner_order"):
+                with naming("inner_order" + suffix):
                     new._set_inner_order([read_int64(axis) for axis in order], not suffix)
-        for suffix, origin in (("", grid_origin), ("_soft_constraint", grid_origin_soft_constraint)):
+        for suffix, origin in (("", grid_origin), (_SOFT, grid_origin_soft_constraint)):
             if origin is not None:
-                with naming("grid_origin" + suffix), setting("grid_origin"):
+                with naming("grid_origin" + suffix):
                     new._set_grid_origin(read_indices(origin), not suffix)
         for name in sorted(grids, key=_GRID_ORDER.__getitem__) if grids else ():
             if grids[name] is not None:
@@ -128,13 +374,10 @@ class ChunkLayout(Constraints):
     def _update_grid(self, name: str, value: Any) -> None:
         prefix, part, hard = _GRID_KEYWORDS[name]
         with naming(name):
-            if not part:
+            if part:
+                self._set_parts(prefix, part, _PARTS[part].from_argument(value), hard)
+            else:
                 self._merge_grid(prefix, instance(value, ChunkGrid))
-                return
-            read = _PARTS[part](value)
-            for usage in _usages(prefix, part):
-                with setting(f"{usage}_chunk {part}"):
-                    self._set_part(usage, part, read, hard)
 
     def _become(self, other: ChunkLayout) -> None:
         self._rank, self._inner_order, self._inner_hard = other._rank, other._inner_order, other._inner_hard
@@ -190,25 +433,23 @@ class ChunkLayout(Constraints):
         """Return the grid for ``"write"``, ``"read"`` or ``"codec"``, not a copy."""
         return {"write": self._write, "read": self._read, "codec": self._codec}[usage]
 
-    def _origin_vector(self) -> Vector[int]:
-        """Return the constraints on the origin, hard and soft."""
-        return self._origin or Vector.empty(self._rank or 0)
+    def _origin_vector(self) -> Vector:
+        """Return the constraints on the origin, hard and soft, with a value for each dimension."""
+        rank = self._rank or 0
+        return self._origin if self._origin.values else Vector((None,) * rank, (False,) * rank)
 
     def _chunk_template(self, usage: str) -> list[tuple[int, int] | None]:
         """Return origin and size of the first chunk in each dimension; None unless both have hard constraints."""
         if self._rank is None:
             raise invalid("Rank of chunk layout is unspecified")
         template: list[tuple[int, int] | None] = []
-        sizes = self._grid(usage)._shape_vector(self._rank).only(True)
+        sizes = self._grid(usage)._vector("shape").only(True)
         for axis, (origin, size) in enumerate(zip(self._origin_vector().only(True), sizes, strict=True)):
             if origin is None or size is None:
                 template.append(None)
                 continue
             if origin + size > MAX_INDEX + 2:
-                raise invalid(
-                    f"Incompatible grid origin/chunk shape for dimension {axis}: ({origin}, {size}) do not specify a "
-                    "valid sized index interval"
-                )
+                raise invalid(f"Origin {origin} and size {size} of chunks are too large for dimension {axis}")
             template.append((origin, size))
         return template
 
@@ -233,32 +474,29 @@ class ChunkLayout(Constraints):
         """Merge in an order of the dimensions."""
         if not order:
             return
-        check_rank(len(order))
-        shown = braces(order)
-        if sorted(order) != list(range(len(order))):
-            raise invalid(f"Invalid permutation: {shown}")
+        if sorted(order) != list(range(check_rank(len(order)))):
+            raise invalid(f"Invalid permutation: {[*order]}")
         self._set_rank(len(order))
         if self._inner_hard and hard and self._inner_order != tuple(order):
-            old = braces(self._inner_order or ())
-            raise invalid(f"New hard constraint ({shown}) does not match existing hard constraint ({old})")
+            old = self._inner_order
+            raise invalid(f"New hard constraint on inner_order ({[*order]}) does not match existing one ({old})")
         if self._inner_order is None or (hard and not self._inner_hard):
             self._inner_order, self._inner_hard = tuple(order), hard
 
     def _set_grid_origin(self, values: Sequence[int | None], hard: bool) -> None:
         """Merge in the origin of the grid."""
-        if not values:
-            return
-        check_rank(len(values))
-        self._set_rank(len(values))
-        check_values(values, lambda origin: abs(origin) <= MAX_INDEX, -(2**63))
-        bits = tuple(hard and value is not None for value in values)
-        self._origin = merged(self._origin, Vector(tuple(values), bits))
+        if values:
+            self._set_rank(check_rank(len(values)))
+            _check_values(values, lambda origin: abs(origin) <= MAX_INDEX)
+            bits = tuple(hard and value is not None for value in values)
+            self._origin = self._origin.merged(Vector(tuple(values), bits), "grid_origin")
 
-    def _set_part(self, usage: str, part: str, value: Any, hard: bool) -> None:
-        """Merge in a constraint on one part of a grid."""
+    def _set_parts(self, prefix: str, part: str, value: Any, hard: bool) -> None:
+        """Merge in a constraint on a part of the grids that the argument `prefix` stands for."""
         if part != "elements" and value:
             self._set_rank(check_rank(len(value)))
-        self._grid(usage)._set_part(part, value, hard)
+        for usage in _usages(prefix, part):
+            self._grid(usage)._set_part(part, value, hard)
 
     def _merge_grid(self, prefix: str, grid: ChunkGrid) -> None:
         """Merge in a grid that was given as the argument `prefix`."""
@@ -266,19 +504,16 @@ class ChunkLayout(Constraints):
             self._set_rank(grid.rank)
         for part in _PARTS:
             for usage in _usages(prefix, part):
-                with setting(f"{usage}_chunk {part}"):
-                    self._grid(usage)._merge(grid, (part,))
+                self._grid(usage)._merge(grid, (part,))
 
     def _merge(self, other: ChunkLayout) -> None:
         """Merge in the constraints of another layout."""
         if other._rank is not None:
             self._set_rank(other._rank)
         if other._inner_order is not None:
-            with setting("inner_order"):
-                self._set_inner_order(other._inner_order, other._inner_hard)
-        if other._origin is not None:
-            with setting("grid_origin"):
-                self._origin = merged(self._origin, other._origin)
+            self._set_inner_order(other._inner_order, other._inner_hard)
+        if other._origin.values:
+            self._origin = self._origin.merged(other._origin, "grid_origin")
         for usage in USAGES:
             self._merge_grid(f"{usage}_chunk", other._grid(usage))
 
@@ -291,20 +526,15 @@ class ChunkLayout(Constraints):
                 raise invalid(f"No grid_origin hard constraint for dimension {axis}")
         for usage in USAGES:
             self._grid(usage)._harden()
-        write = self._write._shape_vector(self._rank)
-        self._read._set_shape(write.values, False)
+        self._read._set_part("shape", self._write._vector("shape").values, False)
         self._read._harden(keep_soft=True)
-        sizes = [[size or 0 for size in self._grid(usage)._shape_vector(self._rank).values] for usage in USAGES]
+        sizes = [self._grid(usage)._numbers(self._rank)[0] for usage in USAGES]
         origin = [value or 0 for value in self._origin_vector().values]
         for usage, shape in zip(USAGES, sizes, strict=True):
             if any(start + size > MAX_INDEX for start, size in zip(origin, shape, strict=True)):
-                raise invalid(
-                    f"Invalid {usage} chunk grid: Invalid origin/shape: origin={braces(origin)}, shape={braces(shape)}"
-                )
+                raise invalid(f"The {usage} chunk grid is too large: origin {origin}, shape {shape}")
         if any(small and large % small for large, small in zip(sizes[0], sizes[1], strict=True)):
-            raise invalid(
-                f"write chunk shape {braces(sizes[0])} is not a multiple of read chunk shape {braces(sizes[1])}"
-            )
+            raise invalid(f"write chunk shape {sizes[0]} is not a multiple of read chunk shape {sizes[1]}")
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON representation."""
@@ -332,7 +562,7 @@ class ChunkLayout(Constraints):
         take(members, "grid_origin", lambda origin: self._bind_origin(origin, True))
         take(members, "grid_origin_soft_constraint", lambda origin: self._bind_origin(origin, False))
         for prefix in ("chunk", "write_chunk", "read_chunk", "codec_chunk"):
-            take(members, prefix, partial(bind_grid, target=self._grid_setter(prefix)))
+            take(members, prefix, partial(_bind_grid, target=partial(self._bind_parts, prefix)))
         known_only(members)
 
     def _bind_order(self, value: Any, hard: bool) -> None:
@@ -347,14 +577,10 @@ class ChunkLayout(Constraints):
         self._set_grid_origin(values, hard)
         self._set_rank(len(values))
 
-    def _grid_setter(self, prefix: str) -> Callable[[str, Any, bool], None]:
-        def put(part: str, value: Any, hard: bool) -> None:
-            if part != "elements":
-                self._set_rank(check_rank(len(value)))
-            for usage in _usages(prefix, part):
-                self._set_part(usage, part, value, hard)
-
-        return put
+    def _bind_parts(self, prefix: str, part: str, value: Any, hard: bool) -> None:
+        if part != "elements":  # in JSON, an empty list has a rank, too
+            self._set_rank(check_rank(len(value)))
+        self._set_parts(prefix, part, value, hard)
 
     def _state(self) -> tuple[Any, ...]:
         grids = tuple(self._grid(usage) for usage in USAGES)
@@ -373,27 +599,11 @@ def _template_domain(template: list[tuple[int, int] | None]) -> IndexDomain:
     ).mark_bounds_implicit[False]
 
 
-class setting:
-    """A context manager that adds the affected part of a layout to errors."""
-
-    __slots__ = ("_what",)
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, StatusError):
-            raise annotate(error, f"Error setting {self._what}") from None
-
-
 _GRIDS = ("chunk", "write_chunk", "read_chunk", "codec_chunk")
 _GRID_KEYWORDS: dict[str, tuple[str, str, bool]] = {
     **{prefix: (prefix, "", True) for prefix in _GRIDS},
     **{
-        f"{prefix}_{part}{'' if hard else '_soft_constraint'}": (prefix, part, hard)
+        f"{prefix}_{part}{'' if hard else _SOFT}": (prefix, part, hard)
         for part in _PARTS
         for prefix in _GRIDS
         for hard in (True, False)

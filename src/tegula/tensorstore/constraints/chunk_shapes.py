@@ -38,11 +38,6 @@ def choose_shape(
     extents : sequence of (int or None)
         The shape of the array; None where it is unbounded.
 
-    Raises
-    ------
-    ValueError
-        If a chunk would have to cover an unbounded dimension.
-
     Examples
     --------
     >>> choose_shape([0, 0, 0], [0, 0, 0], None, [1000, 2000, 3000])
@@ -71,12 +66,6 @@ def choose_shard_shapes(
         The shape of the array.
     hard : (sequence of bool, sequence of bool)
         For each dimension, whether the read size and the write size are hard constraints; a soft one is adjusted.
-
-    Raises
-    ------
-    ValueError
-        If a hard write size is not a multiple of a hard read size, or a chunk would have to cover an unbounded
-        dimension.
 
     Examples
     --------

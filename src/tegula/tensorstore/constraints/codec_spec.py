@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from tegula.tensorstore.constraints.zarr2_codecs import compressor_from_json, filters_from_json
-from tegula.tensorstore.constraints.zarr3_codecs import Chain, chain_from_json, merge_chains
-from tegula.tensorstore.errors import StatusError, annotate, invalid, status, type_error
+from tegula.formats.zarr2 import codecs_from_json
+from tegula.tensorstore.constraints.zarr3_codecs import (
+    Chain,
+    chain_from_json,
+    check_codec,
+    merge_chains,
+    sound_options,
+)
+from tegula.tensorstore.errors import StatusError, annotate, invalid, type_error
 from tegula.tensorstore.json.arguments import only_json
 from tegula.tensorstore.json.binding import MISSING, dump, known_only, member, obj, string, take
 from tegula.tensorstore.json.values import pretty, to_json_value
@@ -14,9 +20,10 @@ from tegula.tensorstore.json.values import pretty, to_json_value
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["CodecSpec"]
+__all__ = ["DEFAULT_COMPRESSOR", "CodecSpec", "compressor_from_json", "filters_from_json"]
 
 _ALIASES = {"zarr2": "zarr"}
+_PREFIX = "numcodecs."
 
 
 class CodecSpec:
@@ -46,11 +53,11 @@ class CodecSpec:
         members = obj(to_json_value(json))
         with member("driver"):
             name = string(members.pop("driver", MISSING))
-            if name not in _READERS:
+            self._driver = _ALIASES.get(name, name)
+            if self._driver not in _READERS:
                 raise invalid(f"{dump(name)} is not registered")
-        self._driver = _ALIASES.get(name, name)
-        readers = [(part, read) for part, read in _READERS[name].items() if part in members]
-        self._members = {part: take(members, part, read) for part, read in readers}
+        readers = _READERS[self._driver].items()
+        self._members = {part: take(members, part, read) for part, read in readers if part in members}
         known_only(members)
 
     @classmethod
@@ -61,22 +68,16 @@ class CodecSpec:
         return self
 
     def _merged(self, other: CodecSpec) -> CodecSpec:
-        """Return these constraints merged with others.
-
-        Raises
-        ------
-        ValueError
-            If they disagree, or are for different drivers.
-        """
+        """Return these constraints merged with others."""
+        members = dict(self._members)
         try:
             if self._driver != other._driver:
-                raise invalid("")
-            members = dict(self._members)
+                raise invalid("they are for different drivers")
             for name, value in other._members.items():
                 members[name] = _merge_member(name, members.get(name, MISSING), value)
         except StatusError as error:
             text = f"Cannot merge codec spec {dump(self.to_json())} with {dump(other.to_json())}"
-            raise annotate(error, text) if error.sentence else status(error.code, text) from None
+            raise annotate(error, text) from None
         return CodecSpec._of(self._driver, **members)
 
     def to_json(self, include_defaults: bool = False) -> dict[str, Any]:
@@ -109,13 +110,43 @@ def _merge_member(name: str, first: Any, second: Any) -> Any:
     raise invalid(f"{dump(name)} does not match")
 
 
+_DEFAULTS: Final[dict[str, dict[str, Any]]] = {
+    **{name: {"level": 1} for name in ("zlib", "gzip", "bz2", "zstd")},
+    "blosc": {"blocksize": 0, "clevel": 5, "cname": "lz4", "shuffle": -1},
+}
+"""The options of compressors of Zarr v2 as TensorStore chooses them."""
+DEFAULT_COMPRESSOR: Final = {"id": "blosc", **_DEFAULTS["blosc"]}
+
+
+def compressor_from_json(value: Any) -> dict[str, Any] | None:
+    """Read a ``compressor`` of Zarr v2, and choose missing options as TensorStore does.
+
+    Examples
+    --------
+    >>> compressor_from_json({"id": "zlib"})
+    {'id': 'zlib', 'level': 1}
+    """
+    if value is None:
+        return None
+    [codec] = codecs_from_json([value], "compressor")
+    name = codec.name.removeprefix(_PREFIX)
+    options = {**_DEFAULTS.get(name, {}), **sound_options(codec.configuration)}
+    check_codec(codec.name, options)
+    return dict(sorted({"id": name, **options}.items()))
+
+
+def filters_from_json(value: Any) -> list[dict[str, Any]] | None:
+    """Read ``filters`` of Zarr v2; an empty list means no filters."""
+    codecs = codecs_from_json(value, "filters")
+    return [{"id": codec.name.removeprefix(_PREFIX), **codec.configuration} for codec in codecs] or None
+
+
 def _anything(value: Any) -> Any:
     return value
 
 
 _READERS: dict[str, dict[str, Callable[[Any], Any]]] = {
     "zarr": {"compressor": compressor_from_json, "filters": filters_from_json},
-    "zarr2": {"compressor": compressor_from_json, "filters": filters_from_json},
     "zarr3": {"codecs": chain_from_json},
     "zarr1": {"compression": _anything, "compression_opts": _anything},
     "bcolz": {"compressor": _anything},

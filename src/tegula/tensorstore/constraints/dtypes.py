@@ -200,13 +200,7 @@ def _by_name(name: str) -> dtype:
 
 
 def from_json(value: Any) -> dtype:
-    """Return the data type for a name in JSON.
-
-    Raises
-    ------
-    ValueError
-        If there is no data type with that name.
-    """
+    """Return the data type for a name in JSON."""
     name = text(value)
     try:
         return dtype(name)

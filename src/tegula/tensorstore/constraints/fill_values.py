@@ -12,7 +12,6 @@ import numpy.typing as npt
 from tegula.tensorstore.constraints.casting import convert, convertible, each
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.errors import StatusError, annotate, invalid, type_error
-from tegula.tensorstore.json.arguments import braces
 from tegula.tensorstore.json.nested import nested_array, nested_shape
 from tegula.tensorstore.json.values import NumberRangeError, to_json_value
 
@@ -23,7 +22,6 @@ __all__ = [
     "from_argument",
     "from_json",
     "read_elements",
-    "shown",
     "stripped",
     "to_json",
 ]
@@ -118,11 +116,6 @@ def stripped(array: Array) -> Array:
 def as_dtype(array: Array, wanted: dtype) -> Array:
     """Return a fill value in another data type.
 
-    Raises
-    ------
-    ValueError
-        If a value would change, other than by rounding to a narrower float type.
-
     Examples
     --------
     >>> from tegula.tensorstore.constraints.dtypes import uint8
@@ -154,7 +147,7 @@ def as_dtype(array: Array, wanted: dtype) -> Array:
         rounded = target.kind in "fc" or "float" in target.name
         if rounded or array.dtype.kind not in "iufcb" or plain.tolist() == converted.tolist():
             return converted
-    raise NumberRangeError("INVALID_ARGUMENT", f"Value {shown(array)} cannot be represented as {wanted.name}")
+    raise NumberRangeError("INVALID_ARGUMENT", f"Value {array.tolist()} cannot be represented as {wanted.name}")
 
 
 def check_broadcast(array: Array, shape: Sequence[int]) -> None:
@@ -164,7 +157,7 @@ def check_broadcast(array: Array, shape: Sequence[int]) -> None:
     if any(size != 1 for size in sizes[:extra]) or any(
         size not in (1, wanted) for size, wanted in zip(sizes[extra:], shape, strict=True)
     ):
-        raise invalid(f"Cannot broadcast array of shape {braces(array.shape)} to target shape {braces(shape)}")
+        raise invalid(f"Cannot broadcast array of shape {[*array.shape]} to target shape {[*shape]}")
 
 
 def equal(first: Array, second: Array) -> bool:
@@ -182,27 +175,8 @@ def equal(first: Array, second: Array) -> bool:
     return bool(np.array_equal(first, second)) or (first.dtype != _OBJECT and first.tobytes() == second.tobytes())
 
 
-def shown(array: Array) -> str:
-    """Return the text of a fill value for messages.
-
-    Examples
-    --------
-    >>> shown(np.array([[1, 2], [3, 4]]))
-    '{{1, 2}, {3, 4}}'
-    """
-    if array.ndim:
-        return "{" + ", ".join(shown(np.asarray(part)) for part in array) + "}"
-    value = array.item()
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def read_elements(array: Array, wanted: dtype) -> Array:
     """Convert an array of JSON values to a data type.
-
-    Raises
-    ------
-    ValueError
-        If there is no such conversion, or a value cannot be converted; the message gives its position.
 
     Examples
     --------
@@ -226,7 +200,7 @@ def read_elements(array: Array, wanted: dtype) -> Array:
                 converted[position] = np.inf
             except (TypeError, ValueError, IndexError) as error:
                 reason = error if isinstance(error, StatusError) else invalid(str(error))
-                raise annotate(reason, f"Error parsing array element at position {braces(position)}") from None
+                raise annotate(reason, f"Error parsing array element at position {[*position]}") from None
     return converted
 
 

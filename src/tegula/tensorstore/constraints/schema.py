@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, TypeAlias
 
 import numpy.typing as npt
@@ -13,10 +13,10 @@ from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.constraints import Constraints
 from tegula.tensorstore.constraints.schema_views import fill_through, layout_through, units_through
 from tegula.tensorstore.constraints.unit import Unit
-from tegula.tensorstore.errors import StatusError, annotate, index_error, invalid, type_error
+from tegula.tensorstore.errors import StatusError, annotate, index_error, invalid
 from tegula.tensorstore.index.domain import IndexDomain, merge_domains
 from tegula.tensorstore.index.transform import Indexable, IndexTransform, identity
-from tegula.tensorstore.json.arguments import MAX_RANK, braces, check_rank, instance, naming, read_int64
+from tegula.tensorstore.json.arguments import MAX_RANK, check_rank, instance, naming, read_int64
 from tegula.tensorstore.json.binding import array_of, dump, integer, known_only, obj, optional, take
 from tegula.tensorstore.json.values import pretty
 
@@ -115,44 +115,22 @@ class Schema(Constraints, Indexable):
         dimension_units: Iterable[Any] | None = None,
     ) -> None:
         """Add constraints; the parameters are those of the class. If they contradict each other, change nothing."""
-        # add the constraints to a copy, so that an error leaves the schema unchanged
-        new = self.copy()
-        if rank is not None and rank != -1:
-            with naming("rank"):
-                new._set_rank(check_rank(rank), "rank")
-        # data type, domain and shape
-        if dtype is not None:
-            try:
-                data_type = dtypes.dtype(dtype)
-            except TypeError:
-                raise type_error("Invalid dtype") from None
-            with naming("dtype"):
-                new._set_dtype(data_type)
-        if domain is not None:
-            with naming("domain"):
-                new._set_domain(instance(domain, IndexDomain), "domain")
-        if shape is not None:
-            with naming("shape"):
-                new._set_shape([read_int64(size) for size in shape])
-
-        # how elements are stored
-        if chunk_layout is not None:
-            with naming("chunk_layout"):
-                new._set_chunk_layout(instance(chunk_layout, ChunkLayout))
-        if codec is not None:
-            with naming("codec"):
-                new._set_codec(instance(codec, CodecSpec))
-        if fill_value is not None:
-            with naming("fill_value"):
-                new._set_fill_value(fill_values.from_argument(fill_value, new._dtype))
-
-        # units, and the constraints of another schema
-        if dimension_units is not None:
-            with naming("dimension_units"):
-                new._set_dimension_units(_units_argument(dimension_units))
-        if schema is not None:
-            with naming("schema"):
-                new._merge(instance(schema, Schema))
+        new = self.copy()  # so that an error leaves the schema unchanged
+        additions: tuple[tuple[str, Any, Callable[[], None]], ...] = (
+            ("rank", None if rank == -1 else rank, lambda: new._set_rank(check_rank(rank), "rank")),
+            ("dtype", dtype, lambda: new._set_dtype(dtypes.dtype(dtype or ""))),
+            ("domain", domain, lambda: new._set_domain(instance(domain, IndexDomain), "domain")),
+            ("shape", shape, lambda: new._set_shape([read_int64(size) for size in shape or ()])),
+            ("chunk_layout", chunk_layout, lambda: new._set_chunk_layout(instance(chunk_layout, ChunkLayout))),
+            ("codec", codec, lambda: new._set_codec(instance(codec, CodecSpec))),
+            ("fill_value", fill_value, lambda: new._set_fill_value(fill_values.from_argument(fill_value, new._dtype))),
+            ("dimension_units", dimension_units, lambda: new._set_dimension_units(_units_argument(dimension_units))),
+            ("schema", schema, lambda: new._merge(instance(schema, Schema))),
+        )
+        for name, value, add in additions:
+            if value is not None:
+                with naming(name):
+                    add()
         self._become(new)
 
     def _merge(self, other: Schema) -> None:
@@ -266,7 +244,7 @@ class Schema(Constraints, Indexable):
         if self._fill_value is not None and self._fill_value.ndim > rank:
             raise invalid(
                 f"Rank specified by {name} ({rank}) is incompatible with existing fill_value of shape "
-                f"{braces(self._fill_value.shape)}"
+                f"{[*self._fill_value.shape]}"
             )
         self._rank = rank
 
@@ -311,13 +289,12 @@ class Schema(Constraints, Indexable):
         if self._domain is not None:
             _check_fill(value, self._domain)
         elif self._rank is not None and value.ndim > self._rank:
-            shown = fill_values.shown(value)
-            raise invalid(f"Invalid fill_value for rank {self._rank}: {shown}")
+            raise invalid(f"Invalid fill_value for rank {self._rank}: {value.tolist()}")
         if self._fill_value is None:
             value.setflags(write=False)
             self._fill_value = value
         elif not self._same_fill(self._fill_value, value):
-            new, old = fill_values.shown(value), fill_values.shown(self._fill_value)
+            new, old = value.tolist(), self._fill_value.tolist()
             raise invalid(f"Specified fill_value ({new}) does not match existing value in schema ({old})")
 
     def _converted(self, value: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tegula.tensorstore.constraints.chunk_grid import MAX_INDEX, Grid, Vector
+from tegula.tensorstore.constraints.chunk_layout import MAX_INDEX, ChunkGrid, ChunkLayout, Vector
 from tegula.tensorstore.constraints.fill_values import stripped
 from tegula.tensorstore.errors import invalid
-from tegula.tensorstore.json.arguments import braces
 
 if TYPE_CHECKING:
-    from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
     from tegula.tensorstore.constraints.unit import Unit
     from tegula.tensorstore.index.domain import IndexDomain
     from tegula.tensorstore.index.output_maps import OutputIndexMap
@@ -62,7 +60,7 @@ def layout_through(layout: ChunkLayout, transform: IndexTransform) -> ChunkLayou
     for hard in (True, False):
         view._set_grid_origin(_through(layout._origin_vector(), sources, _origin_through, hard), hard)
         for usage in ("write", "read", "codec"):
-            _grid_through(layout._grid(usage), view._grid(usage), layout.rank, sources, hard)
+            _grid_through(layout._grid(usage), view._grid(usage), sources, hard)
     return view
 
 
@@ -73,9 +71,7 @@ def _order_through(order: Sequence[int], transform: IndexTransform) -> list[int]
     return list(dict.fromkeys([*(dim for dim in dims if dim is not None), *range(rank)]))
 
 
-def _through(
-    vector: Vector[Any], sources: _Sources, change: Callable[[Any, OutputIndexMap], Any], hard: bool
-) -> list[Any]:
+def _through(vector: Vector, sources: _Sources, change: Callable[[Any, OutputIndexMap], Any], hard: bool) -> list[Any]:
     values = vector.only(hard)
     changed = []
     for source in sources:
@@ -84,17 +80,17 @@ def _through(
     return changed
 
 
-def _grid_through(old: Grid, new: Grid, rank: int, sources: _Sources, hard: bool) -> None:
+def _grid_through(old: ChunkGrid, new: ChunkGrid, sources: _Sources, hard: bool) -> None:
     def size(value: int, output_map: OutputIndexMap) -> int:
         return value if value == -1 else value // math.gcd(value, output_map.stride or 1)
 
     def ratio(value: float, output_map: OutputIndexMap) -> float:
         return value / abs(output_map.stride or 1)
 
-    new._set_shape(_through(old._shape_vector(rank), sources, size, hard), hard)
-    new._set_aspect_ratio(_through(old._aspect_ratio_vector(rank), sources, ratio, hard), hard)
-    if old._count is not None and old._count.hard == hard:
-        new._set_elements(old._count.value, hard)
+    new._set_part("shape", _through(old._vector("shape"), sources, size, hard), hard)
+    new._set_part("aspect_ratio", _through(old._vector("aspect_ratio"), sources, ratio, hard), hard)
+    if (count := old._vector("elements").only(hard)[0]) is not None:
+        new._set_part("elements", count, hard)
 
 
 def _origin_through(origin: int, output_map: OutputIndexMap) -> int:
@@ -134,11 +130,6 @@ def fill_through(fill: npt.NDArray[Any], domain: IndexDomain | None, transform: 
         The array's domain, if it is known.
     transform : IndexTransform
         The transform from the view's indices to the array's.
-
-    Raises
-    ------
-    ValueError
-        If the view selects a part of the fill value, but the domain of the array is unknown.
     """
     rank = transform.domain.rank
     outputs = list(transform.output)[len(transform.output) - fill.ndim :]
@@ -154,7 +145,7 @@ def fill_through(fill: npt.NDArray[Any], domain: IndexDomain | None, transform: 
         else:
             indices.append(_along(output_map, rank, transform, size, origin if domain else None))
         if domain is None and not isinstance(indices[-1], np.ndarray) and size != 1:
-            raise invalid(f"Error transforming fill_value: shape {braces(fill.shape)}, but no domain")
+            raise invalid(f"Error transforming fill_value: shape {[*fill.shape]}, but no domain")
     return stripped(fill[(*indices, ...)])
 
 

@@ -6,13 +6,14 @@ import math
 import re
 from typing import Any
 
-from tegula.tensorstore.errors import quoted, type_error
+from tegula.tensorstore.errors import type_error
 from tegula.tensorstore.json.binding import array, at, number, string
 from tegula.tensorstore.json.values import sound_text, to_json_value
 
 __all__ = ["Unit"]
 
 _NUMBER = re.compile(r"([-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)(.*)", re.DOTALL)
+_AFTER_NUMBER = re.compile(r"((?<!\\)\\x[0-9a-f]{2})([0-9a-fA-F])")
 _SPACE = " \t\n\r\v\f"
 
 
@@ -88,7 +89,16 @@ class Unit:
         return f"{self._multiplier:g} {self._base_unit}" if self._base_unit else f"{self._multiplier:g}"
 
     def __repr__(self) -> str:
-        return f"Unit({self._multiplier:g}, {quoted(self._base_unit)})"
+        return f"Unit({self._multiplier:g}, {_escaped(self._base_unit)})"
+
+
+def _escaped(text: str) -> str:
+    """Return a text in quotes as TensorStore shows it: bytes that are not ASCII, and digits after them, as numbers."""
+    escaped = text.encode("utf-8", "surrogateescape").decode("latin-1").encode("unicode_escape").decode()
+    escaped = escaped.replace('"', '\\"').replace("'", "\\'")
+    while (more := _AFTER_NUMBER.sub(lambda match: f"{match[1]}\\x{ord(match[2]):02x}", escaped)) != escaped:
+        escaped = more
+    return f'"{escaped}"'
 
 
 def _arguments(args: tuple[Any, ...], members: dict[str, Any]) -> tuple[float, str]:

@@ -57,9 +57,7 @@ class ArraySpec(VirtualSpec):
         dtype = self.schema.dtype
         assert dtype is not None
         if not convertible(dtype.name, "json"):
-            raise invalid(
-                f'Error converting object member "array": Conversion from {dtype.name} to JSON is not implemented'
-            )
+            raise invalid(f'"array": elements of the type {dtype.name} have no JSON')
         return {"array": convert(self.values, dtype.name, "json", np.dtype(object)).tolist()}
 
     def get_schema(self) -> Schema:
@@ -74,8 +72,7 @@ class ArraySpec(VirtualSpec):
         schema = self.schema
         domain = self.get_domain()
         if schema.domain is not None and schema.domain.shape != domain.shape:
-            text = "{origin={" + ", ".join("0" * domain.rank) + "}, shape={" + ", ".join(map(str, domain.shape)) + "}}"
-            raise invalid(f"Mismatch between domain in schema {{ {schema.domain} }} and array {{ {text} }}")
+            raise invalid(f"the domain {schema.domain} of the schema does not fit the array's {domain}")
         if schema.fill_value is not None:
             raise invalid("fill_value not supported")
         if schema.codec is not None:
@@ -93,15 +90,7 @@ class ArraySpec(VirtualSpec):
 
 
 class ArrayDriver(Driver):
-    """The driver of an array in memory.
-
-    Parameters
-    ----------
-    values : ndarray
-        The array, which is not copied.
-    dtype : dtype
-        Its data type.
-    """
+    """The driver of an array in memory, which is not copied."""
 
     name = "array"
     resizes = False
@@ -148,15 +137,8 @@ class ArrayDriver(Driver):
     def with_transaction(self, transaction: Any) -> Driver:
         return self
 
-    def storage_statistics(
-        self, indices: Indices, *, query_not_stored: bool = False, query_fully_stored: bool = False
-    ) -> dict[str, Any]:
-        statistics = {}
-        if query_not_stored:
-            statistics["not_stored"] = False
-        if query_fully_stored:
-            statistics["fully_stored"] = True
-        return statistics
+    def storage_statistics(self, indices: Indices) -> tuple[bool, bool]:
+        return False, True
 
 
 def _layout(values: _Values) -> ChunkLayout:

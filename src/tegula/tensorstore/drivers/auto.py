@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Final
 
 from tegula.errors import StoreError
 from tegula.stores import Store
+from tegula.stores.targets.paths import local_path
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.stored import StoredSpec, read_schema
@@ -15,6 +16,7 @@ from tegula.tensorstore.json.binding import known_only, obj
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import URL_SCHEMES, Driver, Opening, OpenMode, find_driver
 from tegula.tensorstore.spec.spec import Spec
+from tegula.views import documents, specs
 
 __all__ = ["AutoSpec"]
 
@@ -66,8 +68,14 @@ class AutoSpec(StoredSpec):
 
     def open(self, request: Opening) -> Driver:
         kvstore = self.opened_kvstore(request)
-        driver_spec = find_driver(URL_SCHEMES[self._detect_scheme(kvstore)])
-        spec = driver_spec.from_json({"kvstore": self.kvstore}).merge(schema=self.schema).bound(request.context)
+        document = _document_of_view(kvstore)
+        if document is None:
+            members: dict[str, Any] = {"kvstore": self.kvstore}
+            driver_spec = find_driver(URL_SCHEMES[self._detect_scheme(kvstore)])
+        else:  # with its transform, as the only layer of a stack
+            members = {"layers": [document], "dtype": document.get("dtype")}
+            driver_spec = find_driver("stack")
+        spec = driver_spec.from_json(members).merge(schema=self.schema).bound(request.context)
         return Spec._of(spec, None)._open(request)[0]
 
     def _detect_scheme(self, kvstore: KvStore) -> str:
@@ -80,6 +88,17 @@ class AutoSpec(StoredSpec):
         what = "Multiple possible formats detected" if schemes else "Failed to detect format"
         listed = f": {{{', '.join(schemes)}}}" if schemes else ""
         raise status("FAILED_PRECONDITION", f"{what} for {kvstore._describe_key('')}{listed}")
+
+
+def _document_of_view(kvstore: KvStore) -> dict[str, Any] | None:
+    """Return the document of a view that a path names, with absolute paths; ``None`` if it names something else."""
+    store, path = kvstore._store, kvstore._path
+    document = documents.read_document(store, path) if path.endswith(".json") else None
+    if document is None:
+        return None
+    folder = kvstore.url.rpartition("/")[0]
+    local = local_path(folder)
+    return specs.absolute(document, folder if local is None else local, local is None)
 
 
 def _exists(store: Store, key: str) -> bool:

@@ -1,4 +1,4 @@
-"""Arrays of formats that TensorStore lacks, opened and created as tegula's own nodes.
+"""Drivers of formats that TensorStore lacks, ``zarr1`` and ``bcolz``: arrays are opened and created as tegula's nodes.
 
 A driver names the members of its ``metadata``, creates the documents of a new array from them, and describes a stored
 array by them.
@@ -6,9 +6,10 @@ array by them.
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
 from dataclasses import replace
-from functools import partial
+from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,8 +19,10 @@ from tegula.arrays.attributes import Attributes
 from tegula.arrays.creation import new_array_of
 from tegula.errors import TegulaError
 from tegula.formats import find_format
+from tegula.formats.bcolz.chunks import automatic_chunklen
+from tegula.formats.numpy_types import dtype_to_json, dtype_to_text
 from tegula.hierarchy.group import open_node
-from tegula.metadata.data_types import dtype_of_text
+from tegula.metadata.data_types import DataType, dtype_of_text
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.chunk_shapes import choose_shape
@@ -28,17 +31,17 @@ from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.fill_values import as_dtype
 from tegula.tensorstore.constraints.fill_values import to_json as fill_to_json
 from tegula.tensorstore.constraints.schema import Schema
-from tegula.tensorstore.drivers.array_spec import ArraySpec
-from tegula.tensorstore.drivers.domains import grid_numbers, stored_bounds, stored_domain
-from tegula.tensorstore.drivers.metadata import Metadata, Reader
+from tegula.tensorstore.drivers.domains import Ranks, effective_domain
+from tegula.tensorstore.drivers.metadata import Metadata, Reader, mismatch
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
-from tegula.tensorstore.errors import StatusError, annotate, as_status, status
-from tegula.tensorstore.index.domain import IndexDomain, merge_domains
-from tegula.tensorstore.json.binding import MISSING, dump, invalid, known_only, member, obj
+from tegula.tensorstore.drivers.stored import ArraySpec
+from tegula.tensorstore.errors import as_status, status
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.json.binding import MISSING, dump, invalid, known_only, member, obj, string
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import Driver, OpenMode, ResizeOptions
 
-__all__ = ["DocumentedDriver", "DocumentedSpec", "chunk_shape_of", "fill_json", "shape_of"]
+__all__ = ["BcolzSpec", "Zarr1Spec"]
 
 
 class DocumentedSpec(ArraySpec):
@@ -46,8 +49,6 @@ class DocumentedSpec(ArraySpec):
 
     metadata_members: ClassVar[tuple[str, ...]]
     """The members that ``metadata`` may have."""
-    key: ClassVar[str]
-    """The key of the document that messages refer to."""
 
     # --- defined by each format
 
@@ -72,8 +73,8 @@ class DocumentedSpec(ArraySpec):
             with member("metadata"):
                 metadata = obj(members.pop("metadata"))
                 known_only({name: value for name, value in metadata.items() if name not in self.metadata_members})
-                reader = Reader(metadata, required=False)
-                shape = reader.take("shape", partial(reader.sizes, least=0))
+                reader = Reader(metadata)
+                shape = reader.take_sizes("shape")
                 self.constraints = Metadata(json={**metadata, **reader.json}, shape=shape)
                 if "dtype" in metadata:
                     with member("dtype"):
@@ -93,16 +94,8 @@ class DocumentedSpec(ArraySpec):
         return schema
 
     def get_domain(self) -> IndexDomain | None:
-        shape = self.constraints.shape
-        domain = None if shape is None else stored_domain(len(shape), shape, ())
-        wanted = self.schema.domain
-        if domain is None or wanted is None:
-            domain = wanted if domain is None else domain
-        else:
-            domain = merge_domains(wanted, domain)
-        if domain is None or not domain.rank:
-            return domain
-        return stored_bounds(domain, [True] * domain.rank)
+        rank = self.schema.rank if self.constraints.rank is None else self.constraints.rank
+        return effective_domain(self.constraints, Ranks(rank, rank), None, self.schema.domain)
 
     def url_suffix(self) -> str:
         """Return the part of a URL after the path of the array."""
@@ -144,7 +137,7 @@ class DocumentedSpec(ArraySpec):
 
     def _driver(self, kvstore: KvStore, array: tegula.Array) -> Driver:
         driver = DocumentedDriver(self, kvstore, array)
-        self._check(driver)
+        driver.check_schema(self.schema)
         return driver
 
     def _check_metadata(self, array: tegula.Array) -> None:
@@ -152,25 +145,7 @@ class DocumentedSpec(ArraySpec):
         stored = self.describe(array)
         for name, value in self.constraints.json.items():
             if not _same(name, value, stored.get(name, MISSING)):
-                text = f"Expected {dump(name)} of {dump(value)} but received: {dump(stored.get(name))}"
-                raise status("FAILED_PRECONDITION", text)
-
-    def _check(self, driver: DocumentedDriver) -> None:
-        """Raise unless an array meets the schema."""
-        actual = Schema()
-        actual._set_dtype(driver.dtype)
-        actual._set_domain(driver.domain, "domain")
-        actual._set_chunk_layout(driver.chunk_layout)
-        if driver.codec is not None:
-            actual._set_codec(driver.codec)
-        if driver.fill_value is not None:
-            actual._set_fill_value(driver.fill_value)
-        try:
-            actual._merge(self.schema)
-        except StatusError as error:
-            raise annotate(
-                status("FAILED_PRECONDITION", error.sentence), "Mismatch between metadata and schema"
-            ) from None
+                raise mismatch(name, value, stored.get(name, MISSING))
 
 
 class DocumentedDriver(NodeDriver):
@@ -246,13 +221,7 @@ def _same(name: str, wanted: Any, stored: Any) -> bool:
 
 
 def shape_of(spec: DocumentedSpec) -> tuple[int, ...]:
-    """Return the shape of a new array.
-
-    Raises
-    ------
-    ValueError
-        If neither metadata nor schema specifies it, or the domain does not start at 0.
-    """
+    """Return the shape of a new array."""
     domain = spec.get_domain()
     if domain is None or any(size >= 2**62 for size in domain.shape):
         raise invalid("domain must be specified")
@@ -266,10 +235,123 @@ def chunk_shape_of(spec: DocumentedSpec, shape: tuple[int, ...]) -> tuple[int, .
     layout = spec.schema.chunk_layout
     grid = layout.read_chunk
     grid._merge(layout.write_chunk)
-    return choose_shape(*grid_numbers(grid, len(shape), len(shape)), shape)
+    return choose_shape(*grid._numbers(len(shape)), shape)
 
 
 def fill_json(spec: DocumentedSpec, wanted: dtype) -> Any:
     """Return the schema's fill value as JSON; 0 if it has none."""
     fill = spec.schema.fill_value
     return 0 if fill is None else fill_to_json(as_dtype(fill, wanted), wanted)
+
+
+# --- the formats
+
+_BLOSC = {"cname": "lz4", "clevel": 5, "shuffle": 1}
+_CPARAMS = {"clevel": 5, "shuffle": 1, "cname": "lz4", "quantize": 0}
+
+
+class Zarr1Spec(DocumentedSpec):
+    """The spec of a Zarr v1 array.
+
+    Its ``metadata`` has the members of the document ``meta``: ``shape``, ``chunks``, ``dtype``, ``compression``,
+    ``compression_opts``, ``fill_value`` and ``order``.
+    """
+
+    name: ClassVar[str] = "zarr1"
+    key = "meta"
+    metadata_members: ClassVar[tuple[str, ...]] = (
+        *("zarr_format", "shape", "chunks", "dtype", "compression", "compression_opts", "fill_value", "order"),
+    )
+
+    def new_documents(self) -> dict[str, bytes]:
+        wanted = self.schema.dtype
+        if wanted is None:
+            raise invalid("dtype must be specified")
+        shape = shape_of(self)
+        codec = {} if self.schema.codec is None else self.schema.codec._members
+        order = self.schema.chunk_layout.inner_order
+        document: dict[str, Any] = {
+            "zarr_format": 1,
+            "shape": [*shape],
+            "chunks": [*chunk_shape_of(self, shape)],
+            "dtype": dtype_to_json(DataType(wanted.numpy_dtype)),
+            "compression": "blosc",
+            "compression_opts": _BLOSC,
+            "fill_value": fill_json(self, wanted),
+            "order": "F" if order is not None and [*order] == [*range(len(shape))][::-1] and len(shape) > 1 else "C",
+        }
+        if {"compression"} & (codec.keys() | self.constraints.json.keys()):
+            del document["compression_opts"]
+            document["compression_opts"] = None
+        return {"meta": dump({**document, **codec, **self.constraints.json}).encode()}
+
+    @classmethod
+    def describe(cls, array: tegula.Array) -> dict[str, Any]:
+        document = array.metadata.documents.get("meta", b"{}")
+        metadata: dict[str, Any] = json.loads(document)
+        return metadata
+
+    @classmethod
+    def codec_of(cls, described: dict[str, Any]) -> CodecSpec:
+        members = {name: described[name] for name in ("compression", "compression_opts") if name in described}
+        return CodecSpec._of("zarr1", **members)
+
+
+class BcolzSpec(DocumentedSpec):
+    """The spec of a bcolz array, or of the column of a table that ``field`` names.
+
+    Its ``metadata`` has the members ``shape``, ``dtype``, ``chunklen``, ``cparams``, ``dflt`` and ``expectedlen``.
+    """
+
+    name: ClassVar[str] = "bcolz"
+    key = "meta/storage"
+    metadata_members: ClassVar[tuple[str, ...]] = ("shape", "dtype", "chunklen", "cparams", "dflt", "expectedlen")
+
+    def read_members(self, members: dict[str, Any]) -> None:
+        if "field" in members:
+            with member("field"):
+                self.field = string(members.pop("field"))
+        super().read_members(members)
+
+    def new_documents(self) -> dict[str, bytes]:
+        wanted = self.schema.dtype
+        if wanted is None:
+            raise invalid("dtype must be specified")
+        # the shape and the length of the chunks
+        shape = shape_of(self)
+        if not shape:
+            raise invalid("bcolz does not support 0-d arrays")
+        layout = self.schema.chunk_layout
+        row = prod(shape[1:]) * wanted.numpy_dtype.itemsize
+        expected = self.constraints.json.get("expectedlen", shape[0])
+        chunklen = automatic_chunklen(max(expected, 1), max(row, 1))
+        if layout.read_chunk.to_json() or layout.write_chunk.to_json():
+            chunks = chunk_shape_of(self, shape)
+            if any(chunk < size for chunk, size in zip(chunks[1:], shape[1:])):
+                raise invalid("bcolz arrays are chunked along the first dimension only")
+            chunklen = chunks[0]
+        # the documents; members of `metadata` take precedence over the rest of the spec
+        codec = {} if self.schema.codec is None else self.schema.codec._members.get("compressor") or {"clevel": 0}
+        storage: dict[str, Any] = {
+            "dtype": dtype_to_text(wanted.numpy_dtype),
+            "cparams": {**_CPARAMS, **{name: value for name, value in codec.items() if name != "id"}},
+            "chunklen": chunklen,
+            "expectedlen": expected,
+            "dflt": fill_json(self, wanted),
+        }
+        explicit = {name: value for name, value in self.constraints.json.items() if name != "shape"}
+        if "cparams" in explicit:
+            explicit["cparams"] = {**_CPARAMS, **explicit["cparams"]}
+        sizes = {"shape": [*shape], "nbytes": 0, "cbytes": 0}
+        return {"meta/storage": dump({**storage, **explicit}).encode(), "meta/sizes": dump(sizes).encode()}
+
+    @classmethod
+    def describe(cls, array: tegula.Array) -> dict[str, Any]:
+        documents = array.metadata.documents
+        storage = json.loads(documents.get("meta/storage", b"{}"))
+        return {"shape": [*array.shape], **{name: storage[name] for name in cls.metadata_members if name in storage}}
+
+    @classmethod
+    def codec_of(cls, described: dict[str, Any]) -> CodecSpec:
+        options = {name: value for name, value in described.get("cparams", {}).items() if name != "quantize"}
+        return CodecSpec._of("bcolz", compressor={"id": "blosc", **options})

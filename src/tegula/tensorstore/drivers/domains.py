@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tegula.tensorstore.constraints.chunk_grid import Grid
 from tegula.tensorstore.drivers.elements import Elements
-from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.drivers.metadata import Metadata
+from tegula.tensorstore.errors import StatusError
+from tegula.tensorstore.index.domain import IndexDomain, check_labels, merge_domains
 from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY
 from tegula.tensorstore.json.binding import invalid
 
-__all__ = ["Ranks", "grid_numbers", "ranks", "stored_bounds", "stored_domain"]
+__all__ = ["Ranks", "effective_domain", "ranks", "stored_bounds", "stored_domain"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +27,7 @@ class Ranks:
 
 
 def ranks(chunked: int | None, full: int | None, shown: Elements | None) -> Ranks:
-    """Derive either number of dimensions from the other, if the shown part of the elements is known.
-
-    Raises
-    ------
-    ValueError
-        If they contradict each other.
-    """
+    """Derive either number of dimensions from the other, if the shown part of the elements is known."""
     inner = None if shown is None else len(shown.shape)
     if inner is not None:
         if full is None and chunked is not None:
@@ -82,8 +77,27 @@ def stored_bounds(domain: IndexDomain, upper: Sequence[bool]) -> IndexDomain:
     )
 
 
-def grid_numbers(grid: Grid, full: int, rank: int) -> tuple[list[int], list[float], int | None]:
-    """Return the constraints on chunks in the first dimensions: sizes, ratios (0 for none), and number of elements."""
-    sizes = [size or 0 for size in grid._shape_vector(full).values[:rank]]
-    ratios = [ratio or 0.0 for ratio in grid._aspect_ratio_vector(full).values[:rank]]
-    return sizes, ratios, None if grid._count is None else grid._count.value
+def effective_domain(
+    metadata: Metadata, known: Ranks, shown: Elements | None, wanted: IndexDomain | None
+) -> IndexDomain | None:
+    """Return the domain that metadata and a constraint on the domain together determine; None if it is unknown."""
+    extents = known.chunked == 0 or metadata.shape is not None or metadata.names is not None
+    complete = extents and (shown is not None or known.chunked == known.full)
+    if known.full is None or (wanted is None and not complete):
+        return None
+    inner = () if shown is None else shown.shape
+    domain = stored_domain(known.full, metadata.shape, inner, _labels_of(metadata.names))
+    upper = domain.implicit_upper_bounds
+    return stored_bounds(domain if wanted is None else merge_domains(wanted, domain), upper)
+
+
+def _labels_of(names: Sequence[str | None] | None) -> list[str] | None:
+    """Return dimension names as labels; ``None`` if there are no names, or they are not valid as labels."""
+    if names is None:
+        return None
+    labels = [name or "" for name in names]
+    try:
+        check_labels(labels)
+    except StatusError:
+        return None
+    return labels

@@ -6,6 +6,7 @@ element.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -106,16 +107,9 @@ class Elements:
 
 
 def pick(values: _Values, joint: int, inner: Indices) -> _Values:
-    """Select along the added dimensions of whole elements.
+    """Select along the added dimensions of whole elements, which come last.
 
-    Parameters
-    ----------
-    values : ndarray
-        Whole elements, the added dimensions last.
-    joint : int
-        The number of leading dimensions that come from index arrays.
-    inner : tuple
-        The selection along each added dimension.
+    The first `joint` dimensions come from index arrays.
     """
     heads = tuple(np.ogrid[tuple(slice(size) for size in values.shape[:joint])]) if _has_arrays(inner) else ()
     order, selection = _ordered(values.ndim, joint, heads, inner)
@@ -156,14 +150,9 @@ def _ordered(ndim: int, joint: int, heads: tuple[Any, ...], inner: Indices) -> t
 # --- the part that a spec shows, and its fill value
 
 
+@lru_cache(maxsize=256)
 def shown_part(stored: DataType, field: str, void: bool, records: bool = False) -> Elements:
-    """Return the part of each stored element that a spec shows: a field, the whole element, or its bytes.
-
-    Raises
-    ------
-    ValueError
-        If there is no field of that name, or several fields but no name.
-    """
+    """Return the part of each stored element that a spec shows: a field, the whole element, or its bytes."""
     if void or records:
         return Elements(stored, None, void)
     names = stored.numpy.names
@@ -180,13 +169,7 @@ def shown_part(stored: DataType, field: str, void: bool, records: bool = False) 
 
 
 def fill_as_shown(fill: npt.NDArray[Any], shown: Elements) -> npt.NDArray[Any]:
-    """Return a fill value of a schema in the shape of an element.
-
-    Raises
-    ------
-    ValueError
-        If it does not broadcast to an element, or can't be converted to the data type of the elements.
-    """
+    """Return a fill value of a schema in the shape of an element."""
     fill = as_dtype(fill, shown.dtype)
     check_broadcast(fill, shown.shape)
     extra = max(0, fill.ndim - len(shown.shape))
@@ -194,13 +177,7 @@ def fill_as_shown(fill: npt.NDArray[Any], shown: Elements) -> npt.NDArray[Any]:
 
 
 def stored_fill(fill: npt.NDArray[Any], stored: DataType, shown: Elements) -> npt.NDArray[Any]:
-    """Return a fill value of a schema as a stored element.
-
-    Raises
-    ------
-    ValueError
-        If it does not broadcast to an element, or can't be converted to the data type of the elements.
-    """
+    """Return a fill value of a schema as a stored element."""
     values = fill_as_shown(fill, shown)
     if stored.variable:
         return scalar_array(values[()], stored)

@@ -1,41 +1,56 @@
-"""Specs of Zarr v2 and v3 arrays, whose metadata is one document under one key.
+"""Specs and drivers of Zarr v2 and v3 arrays, whose metadata is one document under one key.
 
-A driver reads documents (`KeyedSpec.parse`), checks them against a spec (`check`) and chooses those of new arrays
-(`new_document`). Specs of both formats choose the part of the elements to show in the same way. As for other nodes,
-`tegula.engine` creates arrays and changes documents.
+`tegula.formats` reads stored documents. A spec compares their members with its own (`KeyedSpec.check`), and chooses the
+document of a new array. As for other nodes, `tegula.engine` creates arrays and changes documents.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, TypeVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy.typing as npt
 
+import tegula
+from tegula import engine
+from tegula.arrays.attributes import Attributes
+from tegula.engine import StoredArray
 from tegula.engine.nodes.creating import create_node
 from tegula.engine.nodes.deleting import delete_node
 from tegula.engine.nodes.replacing import replacing
-from tegula.errors import TegulaError
+from tegula.errors import NotFoundError, TegulaError
 from tegula.formats import Format, find_format
+from tegula.formats.documents import load
+from tegula.metadata.data_types import DataType, as_data_type
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
+from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
+from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.unit import Unit
-from tegula.tensorstore.drivers.array_spec import ArraySpec, path_of
-from tegula.tensorstore.drivers.domains import Ranks, ranks
-from tegula.tensorstore.drivers.elements import Elements, fill_of, shown_part
-from tegula.tensorstore.drivers.metadata import Metadata
-from tegula.tensorstore.drivers.node import NodeDriver
-from tegula.tensorstore.errors import StatusError, annotate
-from tegula.tensorstore.json.binding import boolean, dump, invalid, member, string
+from tegula.tensorstore.constraints.zarr3_codecs import Layout
+from tegula.tensorstore.drivers.domains import Ranks, effective_domain, ranks
+from tegula.tensorstore.drivers.elements import Elements, fill_of, shown_part, stored_fill
+from tegula.tensorstore.drivers.metadata import Metadata, mismatch
+from tegula.tensorstore.drivers.node import NodeDriver, new_shape
+from tegula.tensorstore.drivers.stored import ArraySpec, path_of
+from tegula.tensorstore.errors import StatusError, annotate, as_status, status
+from tegula.tensorstore.index.domain import IndexDomain, check_labels
+from tegula.tensorstore.json.arguments import naming
+from tegula.tensorstore.json.binding import MISSING, boolean, dump, invalid, member, string, take
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import Driver, OpenMode
+from tegula.tensorstore.spec.interface import Driver, Indices, OpenMode, ResizeOptions, on_demand
 
-__all__ = ["KeyedSpec"]
+if TYPE_CHECKING:
+    from tegula.tensorstore.future import Batch
+
+__all__ = ["KeyedDriver", "KeyedSpec"]
 
 T = TypeVar("T")
+_UNSTORED = frozenset(("char", "byte", "json", "string", "ustring"))
 
 
 class KeyedSpec(ArraySpec):
@@ -51,25 +66,60 @@ class KeyedSpec(ArraySpec):
 
     format_name: ClassVar[str]
     """The name of the format in tegula, which is also the URL scheme."""
+    compared_otherwise: ClassVar[frozenset[str]] = frozenset()
+    """Members of a document that `check_members` compares by rules of its own."""
+    codec_members: ClassVar[str]
+    """The names of the members that hold the codecs, for errors."""
     void: bool = False
     records: bool = False
+
+    # --- defined by each format
+
+    @staticmethod
+    @abstractmethod
+    def read_metadata(members: dict[str, Any]) -> Metadata:
+        """Read members of a document, and remove them."""
+
+    @classmethod
+    @abstractmethod
+    def read_stored(cls, document: dict[str, Any]) -> Metadata:
+        """Read all members of a stored document."""
+
+    @staticmethod
+    @abstractmethod
+    def type_to_json(data_type: DataType) -> Any:
+        """Write a data type; raise if the format lacks it."""
+
+    @staticmethod
+    @abstractmethod
+    def chunks_of(metadata: Metadata, rank: int) -> tuple[tuple[int, ...] | None, Layout]:
+        """Return the shape of stored chunks, and the layout inside of them, as far as they are known."""
+
+    @staticmethod
+    @abstractmethod
+    def codec_of(metadata: Metadata) -> CodecSpec:
+        """Return the codec that metadata determines."""
+
+    @abstractmethod
+    def new_members(
+        self, data_type: DataType, domain: IndexDomain, rank: int, layout: ChunkLayout, fill: npt.NDArray[Any] | None
+    ) -> dict[str, Any]:
+        """Return the document of a new array whose domain has `rank` dimensions besides those of its elements."""
+
+    @abstractmethod
+    def driver(self, kvstore: KvStore, node: ArrayMetadata) -> KeyedDriver:
+        """Return the driver of an array."""
 
     # --- JSON
 
     def read_shown(self, members: dict[str, Any]) -> None:
         """Remove from a spec the members that choose the part of the elements to show, and read them."""
-        if "field" in members:
-            with member("field"):
-                self.field = string(members.pop("field"))
-        for name, attribute in (("open_as_void", "void"), ("open_as_records", "records")):
-            if name in members:
-                with member(name):
-                    setattr(self, attribute, boolean(members.pop(name)))
-        if self.void and self.field:
-            raise invalid('"field" and "open_as_void" are mutually exclusive')
-        if self.records and (self.field or self.void):
-            other = "field" if self.field else "open_as_void"
-            raise invalid(f'"{other}" and "open_as_records" are mutually exclusive')
+        self.field = take(members, "field", string, "")
+        self.void = take(members, "open_as_void", boolean, False)
+        self.records = take(members, "open_as_records", boolean, False)
+        chosen = [name for name in ("field", "open_as_void", "open_as_records") if name in self.write_shown()]
+        if len(chosen) > 1:
+            raise invalid(f'"{chosen[0]}" and "{chosen[1]}" are mutually exclusive')
 
     def write_shown(self) -> dict[str, Any]:
         """Write the members that choose the part of the elements to show."""
@@ -77,11 +127,8 @@ class KeyedSpec(ArraySpec):
         return {name: value for name, value in members.items() if value}
 
     def url_suffix(self) -> str:
-        for name, value in (("selected_field", self.field), ("open_as_void", self.void)):
-            if value:
-                raise self.no_url_error(f"{name} specified")
-        if self.records:
-            raise self.no_url_error("open_as_records specified")
+        for name in self.write_shown():
+            raise self.no_url_error(f"{name} specified")
         return f"{self.format_name}:"
 
     def no_url_error(self, what: str) -> StatusError:
@@ -90,23 +137,14 @@ class KeyedSpec(ArraySpec):
 
     # --- the schema, as far as it is known before opening
 
-    def part_of(self, metadata: Metadata) -> Elements:
+    def part_of(self, data_type: DataType) -> Elements:
         """Return the shown part of the elements of an array."""
-        key = self.field, self.void, self.records
-        shown = metadata.parts.get(key)
-        if shown is None:
-            assert metadata.data_type is not None
-            shown = metadata.parts[key] = shown_part(metadata.data_type, self.field, self.void, self.records)
-        return shown
+        return shown_part(data_type, self.field, self.void, self.records)
 
     @property
-    @abstractmethod
     def shown(self) -> Elements | None:
         """The part of the elements to show; None if their type is unknown."""
-
-    @abstractmethod
-    def codec_constraint(self) -> CodecSpec:
-        """Return the codec required by the ``metadata`` member."""
+        return None if self.constraints.data_type is None else self.part_of(self.constraints.data_type)
 
     def ranks(self) -> Ranks:
         """Return the numbers of dimensions, if they are known."""
@@ -115,14 +153,46 @@ class KeyedSpec(ArraySpec):
     def get_rank(self) -> int | None:
         return self.ranks().full
 
+    @property
+    def _is_free(self) -> bool:
+        """Whether any array meets the spec."""
+        return self.constraints is self.anything and self.schema._is_empty
+
+    def get_domain(self) -> IndexDomain | None:
+        if self._is_free:
+            return None
+        return effective_domain(self.constraints, self.ranks(), self.shown, self.schema.domain)
+
+    def get_chunk_layout(self) -> ChunkLayout:
+        return self.layout_of(self.constraints, self.ranks(), self.shown, self.schema.chunk_layout)
+
+    def layout_of(self, metadata: Metadata, known: Ranks, shown: Elements | None, layout: ChunkLayout) -> ChunkLayout:
+        """Return constraints on the chunks, merged with those that metadata implies."""
+        layout = layout.copy()
+        rank = known.full if known.chunked is None else known.chunked
+        if rank is None:
+            return layout
+        inner = () if shown is None else shown.shape
+        full = rank + len(inner) if known.full is None else known.full
+        layout._set_rank(full)
+        layout._set_grid_origin([0] * full, True)
+        write, decoded = self.chunks_of(metadata, rank)
+        for usage, shape in (("write", write), ("read", decoded.read_shape)):
+            if shape is not None:
+                with naming(f"{usage}_chunk"):
+                    layout._set_parts(f"{usage}_chunk", "shape", (*shape, *inner), True)
+        if decoded.inner_order is not None:
+            layout._set_inner_order((*decoded.inner_order, *range(rank, full)), True)
+        return layout
+
     def get_codec(self) -> CodecSpec:
-        required, wanted = self.codec_constraint(), self.schema.codec
+        required, wanted = self.codec_of(self.constraints), self.schema.codec
         return required if wanted is None else required._merged(wanted)
 
     def get_fill_value(self) -> npt.NDArray[Any] | None:
-        if "fill_value" not in self.constraints.json:
+        if "fill_value" not in self.constraints.json or self.shown is None:
             return self.schema.fill_value
-        return fill_of(self.constraints.fill, self.part_of(self.constraints))
+        return fill_of(self.constraints.fill, self.shown)
 
     def get_dimension_units(self) -> tuple[Unit | None, ...] | None:
         units, rank = self.schema.dimension_units, self.get_rank()
@@ -147,55 +217,77 @@ class KeyedSpec(ArraySpec):
 
     # --- documents
 
-    @abstractmethod
-    def parse(self, raw: bytes) -> Metadata:
-        """Read a stored document; the error code is FAILED_PRECONDITION if it does not describe an array."""
+    @property
+    def plain_format(self) -> Format:
+        """The format, with this array's key for the document."""
+        return _format_with_key(self.format_name, self.key)
 
-    @abstractmethod
-    def node_of(self, metadata: Metadata) -> ArrayMetadata:
-        """Return the array that a complete document describes."""
+    def format(self, kvstore: KvStore) -> Format:
+        """Return the format with this array's key for the document, and with this interface's checks."""
 
-    def attributes_in(self, metadata: Metadata, documents: Mapping[str, bytes]) -> Mapping[str, Any]:
-        """Return the user's attributes, from the array's document or another document."""
-        return metadata.attributes
+        def parse(documents: Mapping[str, bytes]) -> ArrayMetadata | None:
+            return self.node_of(kvstore, documents) if self.key in documents else None
 
-    @abstractmethod
-    def new_document(self) -> dict[str, Any]:
-        """Return the document of a new array that meets the spec."""
+        # without `attributes_at`, written documents are always parsed again
+        return self.plain_format.changed(parse=parse, attributes_at=None)
 
-    @abstractmethod
-    def check(self, metadata: Metadata) -> None:
-        """Raise unless a document meets the spec."""
+    def node_of(self, kvstore: KvStore, documents: Mapping[str, bytes]) -> ArrayMetadata:
+        """Return the array that its documents describe."""
+        try:
+            if len(documents) == 1:
+                node = _parsed(self.format_name, self.key, documents[self.key])
+            else:
+                node = self.plain_format.parse(documents)
+            if not isinstance(node, ArrayMetadata):
+                raise invalid("it does not describe an array")
+            return self.completed(node)
+        except TegulaError as error:
+            raise self.reading_error(kvstore, error) from error
 
-    @abstractmethod
-    def driver(self, kvstore: KvStore, metadata: Metadata) -> NodeDriver:
-        """Return the driver of an array."""
+    def reading_error(self, kvstore: KvStore, error: TegulaError, what: str = "") -> StatusError:
+        """Return the error for a document that can't be read."""
+        return status(
+            "FAILED_PRECONDITION", f"Error reading {self.shown_key(kvstore)}: {what}{as_status(error).sentence}"
+        )
+
+    def completed(self, node: ArrayMetadata) -> ArrayMetadata:
+        """Return an array with what its document does not say; raise if this interface can't show it."""
+        return node
+
+    def stored_metadata(self, node: ArrayMetadata) -> Metadata:
+        """Return the members of the document of an array; recent results are cached."""
+        return _stored_metadata(type(self), node.documents[self.key], self.key)
 
     # --- opening
 
     def open_or_create(self, kvstore: KvStore, flags: OpenMode) -> Driver:
         if flags.assume_metadata or flags.assume_cached_metadata:
-            return self.driver(kvstore, self._new_metadata()[1])
+            return self.new_array(kvstore)[1]
         return super().open_or_create(kvstore, flags)
 
     def open_existing(self, kvstore: KvStore, flags: OpenMode) -> Driver | None:
         raw = kvstore._store.get(kvstore._path + self.key)
         if raw is None:
             return None
-        metadata = self.read_document(kvstore, raw)
+        node = self.node_of(kvstore, {self.key: bytes(raw)})
         if not flags._opens:
             raise self.already_exists_error(kvstore)
-        self.check(metadata)
-        return self.driver(kvstore, metadata)
+        try:
+            driver = self.driver(kvstore, node)
+        except StatusError:
+            raise
+        except TegulaError as error:
+            raise self.reading_error(kvstore, error, f"{self.codec_members}: ") from error
+        self.check(driver)
+        return driver
 
     def create(self, kvstore: KvStore, *, overwrite: bool) -> Driver:
         store, path = kvstore._store, path_of(kvstore)
         # raise errors before anything is changed
         try:
-            raw, metadata = self._new_metadata()
+            raw, driver = self.new_array(kvstore)
         except StatusError as error:
             raise self.write_error(kvstore, error) from None
-        driver = self.driver(kvstore, metadata)
         fmt, array = self.format(kvstore), driver.array.stored
         node = replace(driver.array.metadata, documents={self.key: raw})
         done = False
@@ -213,51 +305,261 @@ class KeyedSpec(ArraySpec):
         array.created()
         return driver
 
-    def _new_metadata(self) -> tuple[bytes, Metadata]:
-        """Return the document of a new array, as bytes and parsed; raise unless it meets the spec."""
+    def new_array(self, kvstore: KvStore) -> tuple[bytes, KeyedDriver]:
+        """Return the document of a new array, and its driver; raise unless it meets the spec."""
         try:
             raw = dump(self.new_document()).encode("utf-8", "surrogatepass")
-            metadata = self.parse(raw)
-            self.check(metadata)
-        except StatusError as error:
+            node = self.plain_format.parse({self.key: raw})
+            assert isinstance(node, ArrayMetadata)
+            driver = self.driver(kvstore, self.completed(node))
+            self.check(driver)
+        except TegulaError as error:
             raise self.undetermined_error(error) from None
-        return raw, metadata
+        return raw, driver
 
-    def format(self, kvstore: KvStore) -> Format:
-        """Return the format with this array's key for the document, and with this interface's checks."""
-        fmt = find_format(self.format_name)
+    def new_document(self) -> dict[str, Any]:
+        """Choose the metadata of a new array, and return its document."""
+        constraints, schema = self.constraints, self.schema
+        data_type = constraints.data_type or self._new_type()
+        shown = self.part_of(data_type)
+        known = ranks(constraints.rank, schema.rank, shown)
+        domain = effective_domain(constraints, known, shown, schema.domain)
+        if domain is None or known.chunked is None or any(end >= 2**62 for end in domain.exclusive_max):
+            raise invalid("domain must be specified")
+        layout = self.layout_of(constraints, known, shown, schema.chunk_layout)
+        fill = self._new_fill(data_type, shown)
+        return self.new_members(data_type, domain, known.chunked, layout, fill)
 
-        def parse(documents: Mapping[str, bytes]) -> ArrayMetadata | None:
-            raw = documents.get(self.key)
-            if raw is None:
-                return None
-            metadata = self.read_document(kvstore, raw)
-            return replace(
-                self.node_of(metadata), attributes=self.attributes_in(metadata, documents), documents=documents
+    def _new_type(self) -> DataType:
+        wanted = self.schema.dtype
+        for name in self.write_shown():
+            if name != "open_as_records":
+                raise invalid(f'"dtype" must be specified in "metadata" if "{name}" is specified')
+        if wanted is None:
+            raise invalid('"dtype" must be specified')
+        self.check_dtype(wanted)
+        return as_data_type(wanted.numpy_dtype)
+
+    def check_dtype(self, wanted: dtype) -> None:
+        """Raise if the format has no such data type."""
+        try:
+            if wanted.name not in _UNSTORED:
+                self.type_to_json(as_data_type(wanted.numpy_dtype))
+                return
+        except TegulaError:
+            pass
+        raise invalid(f"Data type not supported: {wanted.name}")
+
+    def _new_fill(self, data_type: DataType, shown: Elements) -> npt.NDArray[Any] | None:
+        wanted = self.schema.fill_value
+        if "fill_value" in self.constraints.json or wanted is None:
+            return self.constraints.fill
+        if len(data_type.numpy.names or "1") != 1 and not shown.dtype.numpy_dtype.names:
+            raise invalid("Cannot specify fill_value through schema for structured zarr data type")
+        with member("fill_value"):
+            return stored_fill(wanted, data_type, shown)
+
+    # --- checks
+
+    def check(self, driver: KeyedDriver) -> None:
+        """Raise unless an array meets the spec."""
+        if self.constraints is not self.anything:
+            self.check_members(driver.metadata)
+        if not self.schema._is_empty:
+            driver.check_schema(self.schema)
+
+    def check_members(self, stored: Metadata) -> None:
+        """Raise unless a document has the members that the spec requires."""
+        for name, value in self.constraints.json.items():
+            found = stored.json.get(name, MISSING)
+            if name not in self.compared_otherwise and (found is MISSING or dump(value) != dump(found)):
+                raise mismatch(name, value, found)
+
+
+class KeyedDriver(NodeDriver):
+    """The driver of an array with one metadata document."""
+
+    source: KeyedSpec
+
+    def __init__(self, source: KeyedSpec, kvstore: KvStore, node: ArrayMetadata, *, write_empty: bool = False) -> None:
+        shown = source.part_of(node.data_type)
+        names = [*(name or "" for name in node.dimension_names or ()), *[""] * len(shown.shape)]
+        labels = names if any(names) else None
+        if labels is not None:
+            check_labels(labels)
+        store, path = kvstore._store, path_of(kvstore)
+        document: str | None = kvstore._path + source.key
+        if source.flags.assume_metadata or source.flags.assume_cached_metadata:  # the document need not be stored
+            self.metadata = source.stored_metadata(node)
+            node, document = replace(node, documents={}), None
+        write_empty = write_empty or source.store_equal
+        stored = engine.stored_array(store, path, node, write_empty=write_empty, document=document)
+        super().__init__(
+            tegula.Array(stored, path, read_only=False), shown, labels=labels, fill_missing=source.fill_missing
+        )
+        self.source, self.kvstore = source, kvstore
+
+    @on_demand
+    def metadata(self) -> Metadata:
+        """The members of the document."""
+        return self.source.stored_metadata(self.array.metadata)
+
+    @on_demand
+    def chunk_layout(self) -> ChunkLayout:
+        known = ranks(self.array.ndim, None, self.elements)
+        layout = self.source.layout_of(self.metadata, known, self.elements, ChunkLayout())
+        layout._finalize()
+        return layout
+
+    @on_demand
+    def codec(self) -> CodecSpec | None:
+        return self.source.codec_of(self.metadata)
+
+    def spec_members(self) -> dict[str, Any]:
+        members: dict[str, Any] = {"metadata": self.metadata.with_members(self.array.shape)}
+        return members if self.elements.field is None else {**members, "field": self.elements.field}
+
+    @property
+    def attributes(self) -> Attributes:
+        """The user's attributes, read from the store at each access."""
+        kvstore = self._kvstore()
+        store, path, fmt = kvstore._store, path_of(kvstore), self.source.format(kvstore)
+
+        def look() -> Mapping[str, Any]:
+            metadata = fmt.parse(engine.fetch_documents(store, path, fmt.keys))
+            return {} if metadata is None else metadata.attributes
+
+        def change(how: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+            if "w" not in self.mode:
+                raise status("INVALID_ARGUMENT", "Destination does not support writing.")
+            node = self.array.metadata
+            engine.update_documents(
+                store,
+                path,
+                node,
+                lambda metadata: replace(metadata, attributes=how(dict(metadata.attributes))),
+                fmt=fmt,
             )
 
-        def serialize(node: NodeMetadata) -> dict[str, bytes]:
-            documents = _renamed(node.documents, self.key, fmt.shape_key)
-            return _renamed(fmt.serialize(replace(node, documents=documents)), fmt.shape_key, self.key)
+        return Attributes(self.array, look, change)
 
-        keys, node_keys = (
-            tuple(_renamed(dict.fromkeys(names), fmt.shape_key, self.key)) for names in (fmt.keys, fmt.node_keys)
-        )
-        return fmt.changed(
-            keys=keys,
-            node_keys=node_keys,
-            shape_key=self.key,
-            parse=parse,
-            serialize=serialize,
-            attributes_at=None,  # so that written documents are always parsed again
-        )
+    def _kvstore(self) -> KvStore:
+        kvstore = self.kvstore
+        if kvstore is None:
+            raise status("FAILED_PRECONDITION", "the array has no kvstore")
+        return kvstore
 
-    def read_document(self, kvstore: KvStore, raw: bytes) -> Metadata:
-        """Read a document; errors name its key."""
+    def read(self, indices: Indices) -> Any:
+        self._depend_on_document(writes=False)
+        return super().read(indices)
+
+    def write(self, indices: Indices, values: Any) -> None:
+        self._depend_on_document(writes=True)
+        super().write(indices, values)
+
+    def _depend_on_document(self, *, writes: bool) -> None:
+        """Add the document to the keys that an atomic transaction depends on."""
+        kvstore = self.kvstore
+        if kvstore is not None and (staged := kvstore._staged) is not None:
+            staged.depend(kvstore._path + self.source.key, writes=writes)
+
+    def _current(self) -> ArrayMetadata:
+        """Return the array that the stored document describes now."""
+        kvstore = self._kvstore()
+        raw = kvstore._store.get(kvstore._path + self.source.key)
+        if raw is None:
+            raise self._missing_document_error()
+        return self._compatible(self.source.node_of(kvstore, {self.source.key: bytes(raw)}))
+
+    def _missing_document_error(self) -> StatusError:
+        return status("FAILED_PRECONDITION", f"Metadata at {self.source.shown_key(self._kvstore())} does not exist")
+
+    def _compatible(self, node: ArrayMetadata) -> ArrayMetadata:
+        """Return an array as it is stored now; raise unless it has the same chunks as when it was opened."""
+        if node.has_chunks_of(self.array.metadata):
+            return node
+        text = f"Updated metadata at {self.source.shown_key(self._kvstore())} is incompatible with existing metadata"
+        raise status("FAILED_PRECONDITION", text)
+
+    def resolve(self, *, fix_resizable_bounds: bool = False, batch: Batch | None = None) -> Driver:
+        if self.source.flags.assume_metadata:
+            return self
+        array = self.shared()
+        with array.metadata_lock():
+            metadata = self._current()
+            array.stored = array.reopened(metadata)
+        return self if metadata.shape == self.array.shape else self.at(array)
+
+    def resize(self, options: ResizeOptions) -> Driver:
+        if self.source.flags.assume_metadata:
+            raise status("INVALID_ARGUMENT", "Resize not supported because assume_metadata was specified")
+        if any(bound is not None for bound in options.exclusive_max[: self.array.ndim]):
+            self._check_other_fields(options)
+        kvstore, array = self._kvstore(), self.shared()
+        # other documents may change at the same time
+        fmt = self.source.format(kvstore).changed(keys=(self.source.key,))
+
+        def shape_of(node: ArrayMetadata) -> tuple[int, ...]:
+            self._compatible(node)
+            try:
+                return new_shape(node.shape, options)
+            except StatusError as error:
+                if not (options.expand_only or options.metadata_only):
+                    raise
+                raise annotate(error, f"Error writing {self.source.shown_key(kvstore)}") from None
+
+        def update(change: Callable[[ArrayMetadata], ArrayMetadata]) -> StoredArray:
+            return array.update_metadata(change, fmt=fmt, shape_only=True)
+
+        # the engine stores the shape, and deletes the elements outside it
         try:
-            return self.parse(raw)
+            if options.metadata_only:
+                resized = update(lambda node: replace(node, shape=shape_of(node)))
+            else:
+                resized = engine.resize(array.path, shape_of, update, array.reopened, self._has_stored_shape)
+        except NotFoundError:
+            raise self._missing_document_error() from None
+        except StatusError:
+            raise
         except TegulaError as error:
-            raise annotate(error, f"Error reading {self.shown_key(kvstore)}") from None
+            raise annotate(as_status(error), f"Error writing {self.source.shown_key(kvstore)}") from error
+        return self.at(tegula.Array(resized, array.path, read_only=False))
+
+    def _has_stored_shape(self, metadata: ArrayMetadata) -> bool:
+        """Return whether the stored document has the shape of `metadata`."""
+        try:
+            return self._current().shape == metadata.shape
+        except TegulaError:
+            return False
+
+
+@lru_cache(maxsize=64)
+def _stored_metadata(kind: type[KeyedSpec], raw: bytes, key: str) -> Metadata:
+    return kind.read_stored(load(raw, key))
+
+
+@lru_cache(maxsize=64)
+def _format_with_key(name: str, key: str) -> Format:
+    fmt = find_format(name)
+    if key == fmt.shape_key:
+        return fmt
+
+    def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
+        node = fmt.parse(_renamed(documents, key, fmt.shape_key))
+        return None if node is None else replace(node, documents=documents)
+
+    def serialize(node: NodeMetadata) -> dict[str, bytes]:
+        documents = fmt.serialize(replace(node, documents=_renamed(node.documents, key, fmt.shape_key)))
+        return _renamed(documents, fmt.shape_key, key)
+
+    keys, node_keys = (tuple(_renamed(dict.fromkeys(names), fmt.shape_key, key)) for names in (fmt.keys, fmt.node_keys))
+    return fmt.changed(keys=keys, node_keys=node_keys, shape_key=key, parse=parse, serialize=serialize)
+
+
+@lru_cache(maxsize=64)
+def _parsed(name: str, key: str, raw: bytes) -> NodeMetadata | None:
+    """Return what a document describes; arrays that are opened again share the result."""
+    return _format_with_key(name, key).parse({key: raw})
 
 
 def _renamed(documents: Mapping[str, T], old: str, new: str) -> dict[str, T]:

@@ -1,7 +1,7 @@
-"""Metadata documents of Zarr v2 and v3: all members of a stored document, or the members in a spec.
+"""Members of metadata documents as constraints: those in a spec, or all of a stored document.
 
-The members are JSON. `Reader` checks them, with TensorStore's error messages, and converts them to the form that is
-written; `tegula.formats` reads the array from them.
+`tegula.formats` decides what a document says. `Reader` brings its members into the form in which TensorStore writes
+them, so that those of a spec can be compared with those that are stored.
 """
 
 from __future__ import annotations
@@ -12,20 +12,16 @@ from typing import Any, Final, Self
 
 import numpy.typing as npt
 
-from tegula.errors import TegulaError
 from tegula.metadata.data_types import DataType
-from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.constraints.zarr3_codecs import Chain
-from tegula.tensorstore.drivers.elements import Elements
-from tegula.tensorstore.errors import StatusError, as_status, status
-from tegula.tensorstore.json.binding import MISSING, array, at, dump, integer, invalid, member, obj
-from tegula.tensorstore.json.values import parse
+from tegula.tensorstore.errors import StatusError, status
+from tegula.tensorstore.json.arguments import MAX_RANK
+from tegula.tensorstore.json.binding import MISSING, array, array_of, dump, integer, invalid, member
 
-__all__ = ["Metadata", "Reader", "described", "mismatch", "parsed"]
+__all__ = ["Metadata", "Reader", "mismatch"]
 
 _MAX_SIZE: Final = 2**63 - 2
-_MAX_RANK: Final = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +44,6 @@ class Metadata:
         Zarr v3: name and unit of each dimension.
     attributes : mapping
         Zarr v3: the user's attributes in the document.
-    parts : dict
-        Cache of the parts of the elements that specs show, by field name and flags.
-    nodes : dict
-        Cache of the array that a complete document describes, by the default separator of chunk keys.
     """
 
     json: Mapping[str, Any] = field(default_factory=dict)
@@ -63,8 +55,6 @@ class Metadata:
     names: tuple[str | None, ...] | None = None
     units: tuple[Unit | None, ...] | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    parts: dict[tuple[str, bool, bool], Elements] = field(default_factory=dict, compare=False, repr=False)
-    nodes: dict[str, ArrayMetadata] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def rank(self) -> int | None:
@@ -72,21 +62,9 @@ class Metadata:
         known = (self.shape, self.names, self.chunk_shape, self.units)
         return next((len(values) for values in known if values is not None), None)
 
-    def has_chunks_of(self, other: Metadata) -> bool:
-        """Return whether two documents describe the same chunks; shape and attributes may differ."""
-        return self is other or _about_chunks(self.json) == _about_chunks(other.json)
-
     def with_members(self, shape: tuple[int, ...], **members: Any) -> Self:
         """Return a copy with another shape, and with some members of the JSON replaced."""
-        return replace(self, json={**self.json, "shape": [*shape], **members}, shape=shape, nodes={})
-
-
-def _about_chunks(members: Mapping[str, Any]) -> str:
-    """Return the text of the members that must not change while an array is open."""
-    free = {
-        name for name, value in members.items() if isinstance(value, dict) and value.get("must_understand") is False
-    }
-    return dump({name: members[name] for name in members.keys() - free - {"shape", "attributes"}})
+        return replace(self, json={**self.json, "shape": [*shape], **members}, shape=shape)
 
 
 class Reader:
@@ -96,8 +74,6 @@ class Reader:
     ----------
     members : dict
         The object; members are removed as they are read.
-    required : bool
-        Whether each member is required, as in a stored document.
 
     Attributes
     ----------
@@ -105,89 +81,54 @@ class Reader:
         The members read so far, in the form that is written.
     """
 
-    def __init__(self, members: dict[str, Any], required: bool) -> None:
+    def __init__(self, members: dict[str, Any]) -> None:
         self.members = members
-        self.required = required
         self.rank: int | None = None
         self.json: dict[str, Any] = {}
 
-    def take(self, name: str, read: Callable[[Any], Any], *, optional: bool = False) -> Any:
-        """Return the value of a member; ``None`` if an optional member is missing."""
-        value = self.members.pop(name, MISSING)
-        if value is MISSING and (optional or not self.required):
+    def take(self, name: str, read: Callable[[Any], Any], write: Callable[[Any], Any] | None = None) -> Any:
+        """Return the value of a member, and note the form in which it is written; ``None`` if it is missing."""
+        if name not in self.members:
             return None
         with member(name):
-            result = read(value)
-        self.json[name] = [*result] if isinstance(result, tuple) else result
+            result = read(self.members.pop(name))
+            self.json[name] = result if write is None else write(result)
         return result
 
     def per_dimension(self, value: Any, read: Callable[[Any], Any]) -> tuple[Any, ...]:
         """Read an array with an element for each dimension."""
-        values = array(value)
-        if len(values) > _MAX_RANK:
-            raise invalid(f"Rank {len(values)} is outside valid range [0, {_MAX_RANK}]")
-        values = array(values, self.rank)
+        values = array(value, self.rank)
+        if len(values) > MAX_RANK:
+            raise invalid(f"Rank {len(values)} is outside valid range [0, {MAX_RANK}]")
         self.rank = len(values)
-        out = []
-        for position, element in enumerate(values):
-            with at(position):
-                out.append(read(element))
-        return tuple(out)
+        return tuple(array_of(values, read))
 
-    def sizes(self, value: Any, least: int) -> tuple[int, ...]:
+    def sizes(self, value: Any, least: int = 0) -> tuple[int, ...]:
         """Read an array with a size for each dimension."""
         return self.per_dimension(value, lambda size: integer(size, least, _MAX_SIZE))
 
+    def take_sizes(self, name: str, least: int = 0) -> tuple[int, ...] | None:
+        """Return the value of a member with a size for each dimension."""
+        sizes: tuple[int, ...] | None = self.take(name, lambda value: self.sizes(value, least), list)
+        return sizes
 
-def parsed(
-    raw: bytes, read: Callable[[dict[str, Any]], Metadata], code: str, parse_int: Callable[[str], Any] = int
-) -> Metadata:
-    """Read a stored document.
-
-    Parameters
-    ----------
-    raw : bytes
-        The document.
-    read : callable
-        Reads its members.
-    code : str
-        Status code of the error for a document that is not JSON.
-    parse_int : callable
-        Reads an integer.
-
-    Raises
-    ------
-    ValueError
-        If the document does not describe an array.
-    """
-    try:
-        value = parse(raw, parse_int)
-    except (ValueError, RecursionError):
-        raise status(code, "Invalid JSON") from None
-    try:
-        metadata = read(obj(value))
-    except TegulaError as error:
-        raise status("FAILED_PRECONDITION", as_status(error).sentence) from None
-    if metadata.fill is not None:
-        metadata.fill.flags.writeable = False
-    return metadata
-
-
-def described(describe: Callable[[dict[str, Any]], ArrayMetadata], members: dict[str, Any]) -> ArrayMetadata:
-    """Return the array that a format reads from the members of a document.
-
-    Raises
-    ------
-    ValueError, NotImplementedError
-        If the format cannot read them.
-    """
-    try:
-        return describe(members)
-    except TegulaError as error:
-        raise as_status(error) from error
+    def take_fill(
+        self,
+        type_name: str,
+        data_type: DataType | None,
+        read: Callable[[Any, DataType], Any],
+        write: Callable[[Any, DataType], Any],
+    ) -> Any:
+        """Return the ``fill_value``, which needs the type of the elements beside it."""
+        if data_type is not None:
+            return self.take("fill_value", lambda value: read(value, data_type), lambda fill: write(fill, data_type))
+        if "fill_value" in self.members:
+            with member("fill_value"):
+                raise invalid(f'must be specified in conjunction with "{type_name}"')
+        return None
 
 
 def mismatch(name: str, wanted: Any, stored: Any) -> StatusError:
     """Return the error for a stored member that differs from the spec."""
-    received = "<discarded>" if stored is MISSING else dump(stored)
+    received = "nothing" if stored is MISSING else dump(stored)
     return status("FAILED_PRECONDITION", f"Expected {dump(name)} of {dump(wanted)} but received: {received}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,11 @@ import numpy.typing as npt
 import tegula
 from tegula import engine
 from tegula.indexing import Plan, vectorized
-from tegula.tensorstore.drivers.elements import Elements, pick, put
+from tegula.tensorstore.constraints.schema import Schema
+from tegula.tensorstore.drivers.elements import Elements, fill_as_shown, pick, put
 from tegula.tensorstore.drivers.stored import StoredSpec
 from tegula.tensorstore.drivers.viewed import array_rank, joint_first, joint_in_place, numpy_selection
-from tegula.tensorstore.errors import as_status, status
+from tegula.tensorstore.errors import StatusError, as_status, invalid, status
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.intervals import MAX_RANK
 from tegula.tensorstore.spec.interface import Driver, Indices, ResizeOptions
@@ -61,6 +62,8 @@ class NodeDriver(Driver):
     array: tegula.Array
     elements: Elements
     newest: tegula.Array | None = None
+    wrong_fill: ClassVar[str] = "FAILED_PRECONDITION"
+    """The status code for another fill value than that of a schema."""
 
     def __init__(
         self,
@@ -93,6 +96,44 @@ class NodeDriver(Driver):
             self.domain = IndexDomain(shape=shape, implicit_upper_bounds=upper, labels=labels)  # raises the error
         else:
             self.domain = IndexDomain._make((0,) * rank, shape, (False,) * rank, upper, labels)
+
+    # --- constraints
+
+    def check_schema(self, schema: Schema) -> None:
+        """Raise unless the array meets a schema."""
+        actual = Schema()
+        try:
+            actual._set_domain(self.domain, "domain")
+            actual._set_dtype(self.dtype)
+            if schema.rank is not None:
+                actual._set_rank(schema.rank, "rank")
+            if schema.dtype is not None:
+                actual._set_dtype(schema.dtype)
+            if schema.domain is not None:
+                actual._set_domain(schema.domain, "domain")
+            if schema._has_chunk_layout:
+                actual._set_chunk_layout(self.chunk_layout)
+                actual._set_chunk_layout(schema.chunk_layout)
+            if schema.codec is not None and self.codec is not None:
+                self.codec._merged(schema.codec)
+            units = zip(self.dimension_units or (), schema.dimension_units or ())
+            if any(a is not None and b is not None and str(a) != str(b) for a, b in units):  # as text in documents
+                raise invalid("dimension_units are others")
+        except StatusError as error:
+            text = f"The array does not meet the schema: {error.sentence}"
+            raise status("FAILED_PRECONDITION", text) from None
+        if schema._has_chunk_layout and any(size and size > 0 for size in schema.chunk_layout.codec_chunk.shape or ()):
+            raise invalid("codec_chunk_shape not supported")
+        if schema.fill_value is not None:
+            self._check_fill(schema.fill_value)
+
+    def _check_fill(self, constraint: npt.NDArray[Any]) -> None:
+        """Raise unless an array has a fill value, bit by bit."""
+        wanted, stored = fill_as_shown(constraint, self.elements), self.fill_value
+        if stored is None or np.broadcast_to(stored, wanted.shape).tobytes() != wanted.tobytes():
+            shown = "none" if stored is None else stored.tolist()
+            text = f"Invalid fill_value: the schema requires {wanted.tolist()}, but the metadata specify {shown}"
+            raise status(self.wrong_fill, text)
 
     # --- reading and writing
 
@@ -170,20 +211,13 @@ class NodeDriver(Driver):
                 location = f'"{name}"' if self.kvstore is None else self.kvstore._describe_key(name)
                 raise status("NOT_FOUND", f"chunk {{{shown}}} stored at {location} is missing")
 
-    def storage_statistics(
-        self, indices: Indices, *, query_not_stored: bool = False, query_fully_stored: bool = False
-    ) -> dict[str, Any]:
+    def storage_statistics(self, indices: Indices) -> tuple[bool, bool]:
         selection, _ = numpy_selection(indices[: self.array.ndim])
         try:
             count, total = self.count_stored(self._plan(selection))
         except tegula.TegulaError as error:
             raise as_status(error) from error
-        statistics: dict[str, Any] = {}
-        if query_not_stored:
-            statistics["not_stored"] = count == 0
-        if query_fully_stored:
-            statistics["fully_stored"] = count == total
-        return statistics
+        return count == 0, count == total
 
     def count_stored(self, plan: Plan) -> tuple[int, int]:
         """Return the number of stored chunks, and of all chunks, that a plan touches."""
@@ -258,13 +292,7 @@ def _without_duplicates(
 
 
 def new_shape(old: tuple[int, ...], options: ResizeOptions) -> tuple[int, ...]:
-    """Return the new shape for a resize.
-
-    Raises
-    ------
-    ValueError
-        If the shape is not valid, or the options do not allow it.
-    """
+    """Return the new shape for a resize."""
     shape = tuple(size if bound is None else bound for size, bound in zip(old, options.exclusive_max))
     for axis, (before, after) in enumerate(zip(old, shape)):
         if after < 0:

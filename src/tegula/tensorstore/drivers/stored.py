@@ -1,4 +1,4 @@
-"""The common part of specs of arrays in a key-value store.
+"""The common part of specs of arrays in a key-value store, and the rules for opening or creating an array.
 
 A driver reads its own members in `StoredSpec.read_members`, writes them in `write_members`, and derives a schema from
 them in `get_schema`.
@@ -7,15 +7,18 @@ them in `get_schema`.
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Self
 
+from tegula.errors import AlreadyExistsError
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Bindings, Context, SpecBuilder
-from tegula.tensorstore.errors import StatusError
+from tegula.tensorstore.drivers.metadata import Metadata
+from tegula.tensorstore.errors import StatusError, annotate, status
 from tegula.tensorstore.json.binding import (
     MISSING,
     boolean,
@@ -28,9 +31,9 @@ from tegula.tensorstore.json.binding import (
     string,
 )
 from tegula.tensorstore.kvstore.kvstore import KvStore, open_bound
-from tegula.tensorstore.spec.interface import DriverSpec, Opening, OpenMode
+from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening, OpenMode
 
-__all__ = ["FLAGS", "StoredSpec", "read_flags", "read_recheck", "read_schema", "write_flags", "write_schema"]
+__all__ = ["ArraySpec", "StoredSpec", "path_of", "read_recheck", "read_schema", "write_schema"]
 
 FLAGS = ("open", "create", "delete_existing", "assume_metadata", "assume_cached_metadata")
 _TO_OPEN = OpenMode(open=True)
@@ -157,13 +160,7 @@ class StoredSpec(DriverSpec):
         return other
 
     def checked_flags(self, request: Opening) -> OpenMode:
-        """Return the flags.
-
-        Raises
-        ------
-        ValueError
-            If they contradict each other or the mode.
-        """
+        """Return the flags."""
         flags = self.flags._check()
         if flags.create and not request.write:
             raise invalid("Cannot specify an open mode of `create` without `write`")
@@ -178,13 +175,7 @@ class StoredSpec(DriverSpec):
         return moment is True or (isinstance(moment, float) and moment > time.time())
 
     def opened_kvstore(self, request: Opening) -> KvStore:
-        """Open the key-value store of the array.
-
-        Raises
-        ------
-        ValueError
-            If the spec has none, or it can't be opened.
-        """
+        """Open the key-value store of the array."""
         if self.kvstore is None:
             raise invalid('"kvstore" must be specified')
         return open_bound(self.kvstore._bound(request.context), request.transaction)
@@ -195,6 +186,96 @@ class StoredSpec(DriverSpec):
         assumed = self.flags.assume_metadata
         other.flags = OpenMode(open=True, assume_metadata=assumed)
         return other
+
+
+class ArraySpec(StoredSpec):
+    """A spec of a stored array.
+
+    Attributes
+    ----------
+    constraints
+        The ``metadata`` member.
+    field : str
+        Name of the field or column to show; empty if there is only one.
+    """
+
+    anything: ClassVar[Metadata] = Metadata()
+    """Constraints that any array meets."""
+
+    key: str
+    """Key of the array's metadata document, relative to the path."""
+    constraints: Metadata
+    field: str = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.constraints = self.anything
+
+    @abstractmethod
+    def open_existing(self, kvstore: KvStore, flags: OpenMode) -> Driver | None:
+        """Open the stored array; None if there is none. Raise if the flags do not allow opening it."""
+
+    @abstractmethod
+    def create(self, kvstore: KvStore, *, overwrite: bool) -> Driver:
+        """Create the array; with `overwrite`, first delete everything at its path."""
+
+    def open(self, request: Opening) -> Driver:
+        flags = self.checked_flags(request)
+        kvstore = self.opened_kvstore(request)
+        driver = self.open_or_create(kvstore, flags)
+        driver.mode = request.mode
+        return driver
+
+    def open_or_create(self, kvstore: KvStore, flags: OpenMode) -> Driver:
+        """Open the array or create it, as the flags allow."""
+        driver = None if flags.delete_existing else self.open_existing(kvstore, flags)
+        if driver is not None:
+            return driver
+        if not flags.create:
+            raise status("NOT_FOUND", f"Metadata at {self.shown_key(kvstore)} does not exist")
+        try:
+            return self.create(kvstore, overwrite=flags.delete_existing)
+        except AlreadyExistsError as error:
+            driver = self.open_existing(kvstore, flags)  # another process has created the array
+            if driver is not None:
+                return driver
+            text = error.message.replace("overwrite=True", "delete_existing=True")
+            raise annotate(status("ALREADY_EXISTS", text), f"Error writing {self.shown_key(kvstore)}") from None
+
+    def already_exists_error(self, kvstore: KvStore) -> StatusError:
+        """Return the error for an array that must not be opened."""
+        return status("ALREADY_EXISTS", f"Error writing {self.shown_key(kvstore)}")
+
+    def undetermined_error(self, error: BaseException) -> StatusError:
+        """Return the error for a spec that does not determine an array."""
+        return annotate(error, 'Cannot create using specified "metadata" and schema')
+
+    def write_error(self, kvstore: KvStore, error: BaseException) -> StatusError:
+        """Return the error for an array that cannot be created."""
+        return annotate(error, f"Error writing {self.shown_key(kvstore)}")
+
+    def shown_key(self, kvstore: KvStore) -> str:
+        """Return the document's key for messages."""
+        return kvstore._describe_key(self.key)
+
+    # --- other specs
+
+    def merge(self, *, minimal: bool = False, **options: Any) -> Self:
+        other = super().merge(minimal=minimal, **options)
+        if minimal:
+            other.constraints = self.anything
+        return other
+
+    def described(self, members: dict[str, Any], data_type: dtype) -> Self:
+        other = super().described(members, data_type)
+        other.constraints = members.get("metadata", self.anything)
+        other.field = members.get("field", self.field)
+        return other
+
+
+def path_of(kvstore: KvStore) -> str:
+    """Return the path of the node whose keys start with the path of a key-value store."""
+    return kvstore._path.removesuffix("/")
 
 
 def read_schema(members: dict[str, Any]) -> Schema:

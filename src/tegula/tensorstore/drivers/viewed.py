@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from itertools import product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema_views import units_through
+from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.output_maps import OutputIndexMap
 from tegula.tensorstore.index.transform import IndexTransform, compose, identity
 from tegula.tensorstore.spec.interface import Driver, Indices
 from tegula.tensorstore.views import select
 
-if TYPE_CHECKING:
-    from tegula.tensorstore.constraints.unit import Unit
-
 __all__ = [
     "Viewed",
     "array_rank",
+    "cells",
     "joint_first",
     "joint_in_place",
     "numpy_selection",
@@ -33,15 +35,7 @@ _Values = npt.NDArray[Any]
 
 
 class Viewed:
-    """A driver and the transform of a view of it.
-
-    Parameters
-    ----------
-    driver : Driver
-        The base.
-    view : IndexTransform, optional
-        The transform from the view to the base; by default the identity.
-    """
+    """A driver and the transform of a view of it, by default the identity."""
 
     __slots__ = ("driver", "view")
 
@@ -158,3 +152,83 @@ def joint_in_place(values: _Values, selection: tuple[Any, ...], joint: int) -> _
     """Move the axes of index arrays from the front to where NumPy puts them."""
     axis = _joint_axis(selection)
     return np.moveaxis(values, range(joint), range(axis, axis + joint)) if axis else values
+
+
+_Numbers = npt.NDArray[np.int64]
+Part = tuple[tuple[int, ...], tuple[Any, ...], tuple[Any, ...]]
+
+
+def cells(indices: Indices, locate: Callable[[int, _Numbers], _Numbers]) -> Iterator[Part]:
+    """Split indices by the cells of a grid.
+
+    Parameters
+    ----------
+    indices : tuple
+        A term for each dimension.
+    locate : callable
+        Returns the cell numbers for a dimension and indices along it.
+
+    Yields
+    ------
+    numbers : tuple of int
+        The number of the cell along each dimension.
+    part : tuple
+        The indices in the cell.
+    position : tuple
+        Their position in the result: ``result[position]`` has the shape that reading the part returns.
+    """
+    arrays = [axis for axis, term in enumerate(indices) if isinstance(term, np.ndarray)]
+    slices = [axis for axis, term in enumerate(indices) if isinstance(term, slice)]
+    fixed = {
+        axis: int(locate(axis, np.asarray([term]))[0]) for axis, term in enumerate(indices) if isinstance(term, int)
+    }
+    joint = array_rank(indices)
+    groups = list(_points(indices, arrays, locate)) if arrays else [((), {}, ())]
+    runs = [list(_runs(indices[axis], axis, locate)) for axis in slices]
+    for array_numbers, points, position in groups:
+        for chosen in product(*runs):
+            numbers = [0] * len(indices)
+            part: list[Any] = list(indices)
+            for axis, number in fixed.items():
+                numbers[axis] = number
+            for axis, number in zip(arrays, array_numbers):
+                numbers[axis] = number
+                part[axis] = points[axis]
+            for axis, (number, piece, _) in zip(slices, chosen):
+                numbers[axis] = number
+                part[axis] = piece
+            spans = tuple(span for _, _, span in chosen)
+            yield tuple(numbers), tuple(part), (*(position if joint else ()), *spans)
+
+
+def _points(
+    indices: Indices, arrays: list[int], locate: Callable[[int, _Numbers], _Numbers]
+) -> Iterator[tuple[tuple[int, ...], dict[int, _Numbers], tuple[Any, ...]]]:
+    shape = np.broadcast_shapes(*(np.asarray(indices[axis]).shape for axis in arrays))
+    flat = {axis: np.broadcast_to(np.asarray(indices[axis]), shape).reshape(-1) for axis in arrays}
+    if not flat[arrays[0]].size:
+        return
+    numbers = np.stack([locate(axis, flat[axis]) for axis in arrays])
+    unique, groups = np.unique(numbers, axis=1, return_inverse=True)
+    groups = groups.reshape(-1)
+    for number in range(unique.shape[1]):
+        members = np.flatnonzero(groups == number)
+        position = np.unravel_index(members, shape)
+        yield tuple(unique[:, number].tolist()), {axis: flat[axis][members] for axis in arrays}, position
+
+
+def _runs(term: Any, axis: int, locate: Callable[[int, _Numbers], _Numbers]) -> Iterator[tuple[int, slice, slice]]:
+    covered = range(term.start, term.stop, term.step)
+    if not covered:
+        return
+    sign = 1 if term.step > 0 else -1
+
+    def cell(position: int) -> int:
+        return sign * int(locate(axis, np.asarray([covered[position]]))[0])
+
+    begin = 0
+    while begin < len(covered):
+        number = cell(begin)
+        end = bisect_right(range(len(covered)), number, lo=begin, key=cell)
+        yield sign * number, slice(covered[begin], covered[end - 1] + sign, term.step), slice(begin, end)
+        begin = end

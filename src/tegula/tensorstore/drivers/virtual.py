@@ -13,12 +13,11 @@ from tegula.tensorstore.context import Bindings, Context, SpecBuilder
 from tegula.tensorstore.drivers.stored import read_schema, write_schema
 from tegula.tensorstore.errors import invalid
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.index.transform import IndexTransform
 from tegula.tensorstore.json.binding import MISSING, expected, known_only, member, obj
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Indices, OpenMode
 from tegula.tensorstore.spec.spec import Spec
 
-__all__ = ["AdapterDriver", "VirtualSpec", "default_context", "driver_spec_of_view", "read_base"]
+__all__ = ["AdapterDriver", "VirtualSpec", "default_context", "read_base"]
 
 
 class VirtualSpec(DriverSpec):
@@ -127,13 +126,7 @@ def read_base(members: dict[str, Any], schema: Schema) -> Spec:
 
 
 class AdapterDriver(Driver):
-    """A driver over another driver, which determines its bounds and transactions.
-
-    Attributes
-    ----------
-    base : Driver
-        The underlying driver.
-    """
+    """A driver over another driver, its base, which determines its bounds and transactions."""
 
     base: Driver
 
@@ -153,12 +146,3 @@ class AdapterDriver(Driver):
     def latest(self, *, look: bool = True) -> Driver:
         base = self.base.latest(look=look)
         return self if base is self.base else self.over(base)
-
-
-def driver_spec_of_view(driver: Driver, view: IndexTransform, *, minimal: bool) -> tuple[DriverSpec, IndexTransform]:
-    """Return a spec of an open array, and the transform from a view of the array to the spec's array."""
-    spec_of_view = getattr(driver, "spec_of_view", None)
-    if spec_of_view is None:
-        return driver.spec(minimal=minimal), view
-    shown: tuple[DriverSpec, IndexTransform] = spec_of_view(view, minimal=minimal)
-    return shown

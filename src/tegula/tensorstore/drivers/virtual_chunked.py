@@ -17,14 +17,12 @@ from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.chunk_shapes import choose_shape
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import SpecBuilder
-from tegula.tensorstore.drivers.cells import cells
-from tegula.tensorstore.drivers.viewed import read_at, result_shape, write_at
+from tegula.tensorstore.drivers.viewed import cells, read_at, result_shape, write_at
 from tegula.tensorstore.drivers.virtual import VirtualSpec
 from tegula.tensorstore.errors import StatusError, annotate, invalid, status
-from tegula.tensorstore.future import Future
+from tegula.tensorstore.future import Future, Steps, finish, running
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY
-from tegula.tensorstore.resumable import Steps, finish, running
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Indices, Opening, mode_of
 
 __all__ = [
@@ -108,19 +106,8 @@ class VirtualChunkedSpec(VirtualSpec):
 class VirtualChunkedDriver(Driver):
     """The driver of an array whose chunks are read and written by functions.
 
-    Parameters
-    ----------
-    read_function, write_function : callable, optional
-        Called with the domain of a chunk, an array to fill or to store, and parameters.
-    loop : asyncio.AbstractEventLoop, optional
-        The event loop for coroutines that the functions return; by default the caller's event loop, if there is one.
-    schema : Schema
-        The data type, domain, chunks and units.
-
-    Raises
-    ------
-    ValueError
-        If a constraint is missing or not supported.
+    These are called with the domain of a chunk, an array to fill or to store, and parameters. The coroutines that they
+    return run in an event loop, by default the caller's, if there is one.
     """
 
     name = "virtual_chunked"
@@ -263,12 +250,7 @@ def _grid(domain: IndexDomain, layout: ChunkLayout) -> tuple[tuple[int, ...], tu
         None if low <= -INFINITY or high >= EXCLUSIVE_INFINITY else high - low
         for low, high in zip(domain.inclusive_min, domain.exclusive_max)
     ]
-    chunk = choose_shape(
-        [size or 0 for size in grid._shape_vector(rank).values],
-        [ratio or 0.0 for ratio in grid._aspect_ratio_vector(rank).values],
-        None if grid._count is None else grid._count.value,
-        extents,
-    )
+    chunk = choose_shape(*grid._numbers(rank), extents)
     explicit = layout._origin_vector().values
     automatic = [
         low if extent is not None and size >= extent and low > -INFINITY else 0

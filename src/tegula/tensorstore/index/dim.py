@@ -11,10 +11,8 @@ from tegula.tensorstore.index.intervals import (
     EXCLUSIVE_INFINITY,
     INFINITY,
     MAX_INT64,
-    closed,
     common_flags,
     half_open,
-    intersection,
     interval_text,
     sized,
 )
@@ -67,11 +65,9 @@ class Dim:
     ) -> None:
         form = _parse_arguments(args, bounds)
         if form is None:
-            shown = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in bounds.items())])
-            shown = shown.encode("utf-8", "backslashreplace").decode()  # lone surrogates cannot be printed
             raise type_error(
-                "__init__(): incompatible constructor arguments: expected Dim(label=...), Dim(size, label=...), "
-                f"Dim(inclusive_min, exclusive_max) or Dim(inclusive_min=..., inclusive_max=...), not Dim({shown})"
+                "expected Dim(label=...), Dim(size, label=...), Dim(inclusive_min, exclusive_max) "
+                "or Dim(inclusive_min=..., inclusive_max=...)"
             )
         lower, upper, label, lower_given, upper_given = form
         self._lower, self._upper = lower, upper
@@ -136,17 +132,16 @@ class Dim:
         """Return the intersection."""
         _check_other(other)
         label = merge_labels(self.label, other.label)
-        return Dim._make(*intersection(self._key()[:4], other._key()[:4]), label)
+        lower, upper = max(self._lower, other._lower), min(self._upper, other._upper)
+        flags = common_flags(self._key()[:4], other._key()[:4], lower, upper)
+        return Dim._make(lower, max(lower, upper), *flags, label)
 
     def __contains__(self, other: int | Dim) -> bool:
         if isinstance(other, Dim):
             return other.empty or (self._lower <= other._lower and other._upper <= self._upper)
-        try:
-            index = operator.index(other)
-        except TypeError:
-            raise type_error(
-                f"__contains__(): incompatible function arguments: expected int or Dim, not {other!r}"
-            ) from None
+        if not hasattr(other, "__index__"):
+            raise type_error(f"expected int or Dim, not {other!r}")
+        index = operator.index(other)
         return self._lower <= index < self._upper and abs(index) < INFINITY
 
     def __eq__(self, other: object) -> bool:
@@ -189,7 +184,7 @@ class Dim:
 
 def _check_other(other: object) -> None:
     if not isinstance(other, Dim):
-        raise type_error(f"incompatible function arguments: expected a Dim, not {type(other).__name__}")
+        raise type_error(f"expected a Dim, not {type(other).__name__}")
 
 
 def merge_labels(first: str, second: str) -> str:
@@ -201,29 +196,31 @@ def merge_labels(first: str, second: str) -> str:
 
 def _parse_arguments(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, int, str | None, bool, bool] | None:
     """Return the bounds, the label, and whether each bound was given; None if the arguments fit no form."""
-    fields = _match_form(args, named, ("label",), ())
-    if fields is not None:
-        return -INFINITY, EXCLUSIVE_INFINITY, fields.get("label"), False, False
-    fields = _match_form(args, named, ("size", "label"), ("inclusive_min",))
-    if fields is not None and "size" in fields:
-        size, low = fields["size"], fields.get("inclusive_min") or 0
-        bounds = sized(low, size) if size is not None else half_open(low, EXCLUSIVE_INFINITY)
-        return (*bounds, fields.get("label"), True, size is not None)
-    fields = _match_form(args, named, ("inclusive_min", "exclusive_max"), ("label",))
-    if fields is None:
-        fields = _match_form(args, named, (), ("inclusive_min", "inclusive_max", "label"))
-    if fields is None:
-        return None
-    low, lower = fields.get("inclusive_min"), -INFINITY
-    if low is not None:
-        lower = low
-    if "inclusive_max" in fields:
-        upper = fields["inclusive_max"]
-        bounds = closed(lower, INFINITY if upper is None else upper)
-    else:
-        upper = fields.get("exclusive_max")
-        bounds = half_open(lower, EXCLUSIVE_INFINITY if upper is None else upper)
-    return (*bounds, fields.get("label"), low is not None, upper is not None)
+    for positional, keywords in _FORMS:
+        fields = _match_form(args, named, positional, keywords)
+        has_size = "size" in positional
+        if fields is None or (has_size and "size" not in fields):
+            continue
+        low, size, last, upper = (
+            fields.get(name) for name in ("inclusive_min", "size", "inclusive_max", "exclusive_max")
+        )
+        lower = low if low is not None else 0 if has_size else -INFINITY
+        if size is not None:
+            bounds = sized(lower, size)
+        else:
+            upper = upper if last is None else last + 1
+            bounds = half_open(lower, EXCLUSIVE_INFINITY if upper is None else upper)
+        return (*bounds, fields.get("label"), has_size or low is not None, size is not None or upper is not None)
+    return None
+
+
+_FORMS: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
+    (("label",), ()),
+    (("size", "label"), ("inclusive_min",)),
+    (("inclusive_min", "exclusive_max"), ("label",)),
+    ((), ("inclusive_min", "inclusive_max", "label")),
+]
+"""The forms of the constructor: names of positional arguments, and of those that are given by name."""
 
 
 def _match_form(

@@ -5,16 +5,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 from tegula.tensorstore.errors import IndexStatusError, StatusError, index_error
-from tegula.tensorstore.index.composition import Maps, Transform, compose
-from tegula.tensorstore.index.dim_selections import Selector, resolve, selectors_of, slice_text
-from tegula.tensorstore.index.domain import Applicable, IndexDomain
-from tegula.tensorstore.index.indexing import index_selected
-from tegula.tensorstore.index.numpy_terms import Expression, Mode, parse_expression
+from tegula.tensorstore.index.composition import Transform
+from tegula.tensorstore.index.domain import Applicable
+from tegula.tensorstore.index.indexing import Mode, index_selected, parse_expression
 from tegula.tensorstore.index.operations import (
     diagonal,
     mark_implicit,
@@ -24,129 +21,74 @@ from tegula.tensorstore.index.operations import (
     strided,
     target_order,
 )
-from tegula.tensorstore.index.subscripts import Subscript, flags_argument, integers, strings
+from tegula.tensorstore.index.subscripts import (
+    Selector,
+    Subscript,
+    flags_argument,
+    integers,
+    resolve,
+    selectors_of,
+    slice_text,
+    strings,
+)
 
 __all__ = ["DimExpression", "DimSelection", "d"]
 
 Chosen = list[int]
+Operation = tuple[str, Any]
+"""The name of an operation of a dimension expression, and its argument."""
 
 
-class Operation(ABC):
-    """One operation of a dimension expression."""
-
-    @abstractmethod
-    def apply(self, pair: Transform, dims: Chosen) -> tuple[Transform, Chosen]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Translate(Operation):
-    how: str
-    amounts: int | list[int | None] | None
-
-    def apply(self, pair: Transform, dims: Chosen) -> tuple[Transform, Chosen]:
-        return moved(pair, dict(zip(dims, _each(self.amounts, dims), strict=True)), self.how), dims
-
-    def __str__(self) -> str:
-        return f".translate_{self.how}[{_vector_text(self.amounts)}]"
-
-
-@dataclass(frozen=True, slots=True)
-class _Stride(Operation):
-    strides: int | list[int | None] | None
-
-    def apply(self, pair: Transform, dims: Chosen) -> tuple[Transform, Chosen]:
-        strides: dict[int, int] = {}
-        for dim, stride in zip(dims, _each(self.strides, dims), strict=True):
-            if stride is None:
-                raise index_error(f"Applying stride to input dimension {dim}: None is not a stride")
-            strides[dim] = stride
-        return strided(pair, strides), dims
-
-    def __str__(self) -> str:
-        return f".stride[{_vector_text(self.strides)}]"
+def _applied(pair: Transform, dims: Chosen, name: str, argument: Any) -> tuple[Transform, Chosen]:
+    """Return the result of an operation, and the dimensions selected after it."""
+    match name:
+        case "index":
+            return index_selected(pair, argument, (), dims)
+        case "transpose":
+            order, positions = target_order(pair[0].rank, dims, argument)
+            return reordered(pair, order), positions
+        case "diagonal":
+            return diagonal(pair, dims), [0]
+        case "mark_bounds_implicit":
+            return mark_implicit(pair, dims, *argument), dims
+        case "label":
+            return relabelled(pair, _each(argument, dims, "labels")), dims
+        case "stride":
+            strides = _each(argument, dims, "strides")
+            if None in strides.values():
+                raise index_error(f"dimension {[*strides.values()].index(None)} of the selected ones has no stride")
+            return strided(pair, strides), dims
+    return moved(pair, _each(argument, dims, "indices"), name.removeprefix("translate_")), dims
 
 
-@dataclass(frozen=True, slots=True)
-class _Label(Operation):
-    labels: tuple[str, ...]
-
-    def apply(self, pair: Transform, dims: Chosen) -> tuple[Transform, Chosen]:
-        if len(self.labels) != len(dims):
-            raise index_error(
-                f"Number of dimensions ({len(dims)}) does not match number of labels ({len(self.labels)})."
-            )
-        return relabelled(pair, dict(zip(dims, self.labels, strict=True))), dims
-
-    def __str__(self) -> str:
-        return f".label[{','.join(map(repr, self.labels))}]"
-
-
-@dataclass(frozen=True, slots=True)
-class _MarkImplicit(Operation):
-    lower: bool | None
-    upper: bool | None
-
-    def apply(self, pair: Transform, dims: Chosen) -> tuple[Transform, Chosen]:
-        return mark_implicit(pair, dims, self.lower, self.upper), dims
-
-    def __str__(self) -> str:
-        if self.lower == self.upper:
-            return f".mark_bounds_implicit[{self.lower}]"
-        shown = ["" if flag is None else str(flag) for flag in (self.lower, self.upper)]
-        return f".mark_bounds_implicit[{':'.join(shown)}]"
-
-
-@dataclass(frozen=True, slots=True)
-class _Transpose(Operation):
-    target: tuple[Selector, ...]
-
-    def apply(self, pair: Transform, dims: Chosen) -> tuple[Transform, Chosen]:
-        order, positions = target_order(pair[0].rank, dims, self.target)
-        return reordered(pair, order), positions
-
-    def __str__(self) -> str:
-        return f".transpose[{_selection_text(self.target)}]"
-
-
-@dataclass(frozen=True, slots=True)
-class _Diagonal(Operation):
-    def apply(self, pair: Transform, dims: Chosen) -> tuple[Transform, Chosen]:
-        return diagonal(pair, dims), [0]
-
-    def __str__(self) -> str:
-        return ".diagonal"
-
-
-@dataclass(frozen=True, slots=True)
-class _Index(Operation):
-    expression: Expression
-
-    def apply(self, pair: Transform, dims: Chosen) -> tuple[Transform, Chosen]:
-        inner, chosen = index_selected(pair[0], self.expression, (), dims)
-        return compose(pair, inner), chosen
-
-    def start(self, pair: Transform, selection: tuple[Selector, ...]) -> tuple[Transform, Chosen]:
-        """Apply the operation as the first of a chain, which may add dimensions."""
-        inner, chosen = index_selected(pair[0], self.expression, selection, None)
-        return compose(pair, inner), chosen
-
-    def __str__(self) -> str:
-        mode = "" if self.expression.mode == "default" else f".{self.expression.mode}"
-        return f"{mode}{self.expression}"
-
-
-def _each(values: int | list[int | None] | None, dims: Chosen) -> list[int | None]:
-    if not isinstance(values, list):
-        return [values] * len(dims)
+def _each(values: Any, dims: Chosen, what: str) -> dict[int, Any]:
+    """Return the value for each dimension: one of several, or the only one."""
+    if not isinstance(values, (list, tuple)):
+        return dict.fromkeys(dims, values)
     if len(values) != len(dims):
-        raise index_error(f"Number of dimensions ({len(dims)}) does not match number of indices ({len(values)})")
-    return values
+        raise index_error(f"{len(values)} {what} do not fit {len(dims)} dimensions")
+    return dict(zip(dims, values, strict=True))
 
 
-def _vector_text(values: int | list[int | None] | None) -> str:
-    if not isinstance(values, list):
-        return str(values)
-    return ",".join(map(str, values)) + ("," if len(values) == 1 else "")
+def _text(name: str, argument: Any) -> str:
+    """Return the text of an operation, as it is written."""
+    match name:
+        case "index":
+            return f"{'' if argument.mode == 'default' else f'.{argument.mode}'}{argument}"
+        case "diagonal":
+            return ".diagonal"
+        case "label":
+            shown = ",".join(map(repr, argument))
+        case "transpose":
+            shown = _selection_text(argument)
+        case "mark_bounds_implicit":
+            parts = ["" if flag is None else str(flag) for flag in argument]
+            shown = str(argument[0]) if argument[0] == argument[1] else ":".join(parts)
+        case _:
+            shown = str(argument)
+            if isinstance(argument, list):
+                shown = ",".join(map(str, argument)) + ("," if len(argument) == 1 else "")
+    return f".{name}[{shown}]"
 
 
 def _selection_text(selectors: tuple[Selector, ...]) -> str:
@@ -176,22 +118,25 @@ class DimExpression(Applicable):
         self._selected, self._operations = selected, operations
         return self
 
-    def _then(self, operation: Operation) -> DimExpression:
-        return DimExpression._make(self._selected, (*self._operations, operation))
+    def _then(self, name: str, argument: Any = None) -> DimExpression:
+        return DimExpression._make(self._selected, (*self._operations, (name, argument)))
 
-    def _apply(self, domain: IndexDomain, output: Maps) -> Transform:
+    def _property(self, name: str, read: Callable[[Any], Any]) -> Subscript[DimExpression]:
+        return Subscript(self, name, lambda key: self._then(name, read(key)))
+
+    def _apply(self, pair: Transform) -> Transform:
         """Apply the operations to a domain and the output maps over it."""
         if not self._operations:
             raise index_error("Must specify at least one operation in dimension expression")
-        pair: Transform = domain, output
+        domain = pair[0]
         try:
-            first, *later = self._operations
-            if isinstance(first, _Index):
-                pair, dims = first.start(pair, self._selected)
+            (name, argument), *later = self._operations
+            if name == "index":
+                pair, dims = index_selected(pair, argument, self._selected, None)
             else:
-                pair, dims = first.apply(pair, resolve(self._selected, domain.rank, domain._labels))
+                pair, dims = _applied(pair, resolve(self._selected, domain.rank, domain._labels), name, argument)
             for operation in later:
-                pair, dims = operation.apply(pair, dims)
+                pair, dims = _applied(pair, dims, *operation)
         except IndexStatusError:
             raise
         except StatusError as error:
@@ -203,7 +148,7 @@ class DimExpression(Applicable):
 
     def _index(self, indices: Any, mode: Mode) -> DimExpression:
         expression = parse_expression(indices, mode, "chained" if self._operations else "first")
-        return self._then(_Index(expression))
+        return self._then("index", expression)
 
     @property
     def oindex(self) -> Subscript[DimExpression]:
@@ -218,46 +163,42 @@ class DimExpression(Applicable):
     @property
     def label(self) -> Subscript[DimExpression]:
         """Change the labels of the dimensions."""
-        return Subscript(self, "label", lambda key: self._then(_Label(tuple(strings(key)))))
+        return self._property("label", strings)
 
     @property
     def translate_by(self) -> Subscript[DimExpression]:
         """Translate the dimensions by offsets."""
-        return self._translate("by")
+        return self._property("translate_by", integers)
 
     @property
     def translate_backward_by(self) -> Subscript[DimExpression]:
         """Translate the dimensions backward by offsets."""
-        return self._translate("backward_by")
+        return self._property("translate_backward_by", integers)
 
     @property
     def translate_to(self) -> Subscript[DimExpression]:
         """Translate the dimensions to an origin."""
-        return self._translate("to")
-
-    def _translate(self, how: str) -> Subscript[DimExpression]:
-        return Subscript(self, f"translate_{how}", lambda key: self._then(_Translate(how, integers(key))))
+        return self._property("translate_to", integers)
 
     @property
     def stride(self) -> Subscript[DimExpression]:
         """Keep the indices that are multiples of a stride, and divide them by it."""
-        return Subscript(self, "stride", lambda key: self._then(_Stride(integers(key))))
+        return self._property("stride", integers)
 
     @property
     def transpose(self) -> Subscript[DimExpression]:
         """Move the dimensions to other positions."""
-
-        return Subscript(self, "transpose", lambda key: self._then(_Transpose(selectors_of(key))))
+        return self._property("transpose", selectors_of)
 
     @property
     def diagonal(self) -> DimExpression:
         """Replace the dimensions by their diagonal, a single dimension that comes first."""
-        return self._then(_Diagonal())
+        return self._then("diagonal")
 
     @property
     def mark_bounds_implicit(self) -> Subscript[DimExpression]:
         """Mark bounds as implicit or explicit."""
-        return Subscript(self, "mark_bounds_implicit", lambda key: self._then(_MarkImplicit(*flags_argument(key))))
+        return self._property("mark_bounds_implicit", flags_argument)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, DimExpression):
@@ -271,7 +212,7 @@ class DimExpression(Applicable):
         return (DimExpression._make, (self._selected, self._operations))
 
     def __repr__(self) -> str:
-        return f"d[{_selection_text(self._selected)}]{''.join(map(str, self._operations))}"
+        return f"d[{_selection_text(self._selected)}]{''.join(_text(*operation) for operation in self._operations)}"
 
 
 class DimSelection(DimExpression):

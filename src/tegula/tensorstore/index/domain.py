@@ -5,23 +5,39 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, cast
 
 from tegula.tensorstore.errors import IndexStatusError, StatusError, annotate, index_error, invalid, status, type_error
+from tegula.tensorstore.index.box import Box, Parts
+from tegula.tensorstore.index.composition import Transform
 from tegula.tensorstore.index.dim import Dim, merge_labels
-from tegula.tensorstore.index.dim_selections import resolve, selectors_of
-from tegula.tensorstore.index.domain_json import (
-    Parts,
-    bounds_from_arguments,
-    bounds_from_json,
-    bounds_to_json,
-    check_labels,
+from tegula.tensorstore.index.intervals import (
+    EXCLUSIVE_INFINITY,
+    INFINITY,
+    MAX_INT64,
+    MAX_RANK,
+    Interval,
+    closed,
+    effective,
+    half_open,
+    sized,
 )
-from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, MAX_INT64, shift, translation
-from tegula.tensorstore.index.subscripts import Subscript, flags_argument, labels_argument, offsets_argument
+from tegula.tensorstore.index.operations import Movable, check_labels
+from tegula.tensorstore.index.subscripts import resolve, selectors_of
+from tegula.tensorstore.json.arguments import int_argument
+from tegula.tensorstore.json.binding import array, array_of, expected, integer, known_only, obj, string, take
 from tegula.tensorstore.json.values import to_json_value
 
-__all__ = ["Applicable", "IndexDomain", "check_labels", "merge_domains"]
+__all__ = [
+    "Applicable",
+    "IndexDomain",
+    "bounds_from_arguments",
+    "bounds_from_json",
+    "bounds_to_json",
+    "check_labels",
+    "merge_domains",
+]
 
 
 class Applicable(ABC):
@@ -30,10 +46,10 @@ class Applicable(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def _apply(self, domain: IndexDomain, output: tuple[Any, ...]) -> tuple[IndexDomain, tuple[Any, ...]]: ...
+    def _apply(self, pair: Transform) -> Transform: ...
 
 
-class IndexDomain:
+class IndexDomain(Box, Movable):
     """A box of indices with a label for each dimension; immutable.
 
     Parameters
@@ -60,13 +76,7 @@ class IndexDomain:
     (10, 20)
     """
 
-    __slots__ = ("_implicit_lower", "_implicit_upper", "_labels", "_lower", "_upper")
-
-    _lower: tuple[int, ...]
-    _upper: tuple[int, ...]
-    _implicit_lower: tuple[bool, ...]
-    _implicit_upper: tuple[bool, ...]
-    _labels: tuple[str, ...]
+    __slots__ = ()
 
     def __init__(
         self,
@@ -95,48 +105,13 @@ class IndexDomain:
         # from JSON, from dimensions, or from bounds
         if json:
             if set(json) != {"json"} or any(value is not None for value in (*arguments.values(), dimensions)):
-                raise type_error(f"__init__(): incompatible constructor arguments: {', '.join(sorted(json))}")
-            try:
-                parts = bounds_from_json(to_json_value(json["json"]), "")
-            except StatusError as error:
-                raise annotate(error, "Error parsing index domain from JSON") from None
+                raise type_error(f"unexpected arguments: {', '.join(sorted(json))}")
+            parts = bounds_from_json(to_json_value(json["json"]), "")
         elif dimensions is not None or (rank is not None and not hasattr(rank, "__index__")):
             parts = _of_dimensions(cast("Iterable[Dim]", rank if dimensions is None else dimensions))._parts()
         else:
             parts = bounds_from_arguments(arguments)
         self._lower, self._upper, self._implicit_lower, self._implicit_upper, self._labels = parts
-
-    @classmethod
-    def _make(
-        cls,
-        lower: tuple[int, ...],
-        upper: tuple[int, ...],
-        implicit_lower: tuple[bool, ...],
-        implicit_upper: tuple[bool, ...],
-        labels: tuple[str, ...],
-    ) -> IndexDomain:
-        self = cls.__new__(cls)
-        self._lower, self._upper = lower, upper
-        self._implicit_lower, self._implicit_upper = implicit_lower, implicit_upper
-        self._labels = labels
-        return self
-
-    @classmethod
-    def _of_bounds(cls, bounds: list[tuple[int, int, bool, bool]], labels: list[str]) -> IndexDomain:
-        """Return the domain with these bounds and labels of its dimensions."""
-        if not bounds:
-            return cls._make((), (), (), (), ())
-        lower, upper, implicit_lower, implicit_upper = zip(*bounds, strict=True)
-        return cls._make(lower, upper, implicit_lower, implicit_upper, tuple(labels))
-
-    @classmethod
-    def _of_shape(cls, shape: tuple[int, ...], implicit_upper: tuple[bool, ...] | None = None) -> IndexDomain:
-        """Return the domain of a stored array, which starts at 0 and has no labels."""
-        rank = len(shape)
-        return cls._make((0,) * rank, shape, (False,) * rank, implicit_upper or (False,) * rank, ("",) * rank)
-
-    def _parts(self) -> Parts:
-        return self._lower, self._upper, self._implicit_lower, self._implicit_upper, self._labels
 
     @property
     def rank(self) -> int:
@@ -210,44 +185,16 @@ class IndexDomain:
             slices.append(slice(start, stop))
         return tuple(slices)
 
-    @property
-    def label(self) -> Subscript[IndexDomain]:
-        """``domain.label["x", "y"]`` is the domain with these labels."""
-        return Subscript(self, "label", self._relabel)
+    def _pair(self) -> Transform:
+        return self, ()
 
-    @property
-    def translate_by(self) -> Subscript[IndexDomain]:
-        """``domain.translate_by[1, 2]`` is the domain translated by these offsets; None keeps a dimension unchanged."""
-        return Subscript(self, "translate_by", lambda argument: self._translate(argument, "by"))
-
-    @property
-    def translate_backward_by(self) -> Subscript[IndexDomain]:
-        """``domain.translate_backward_by[1, 2]`` is the domain translated backward by these offsets."""
-        return Subscript(self, "translate_backward_by", lambda argument: self._translate(argument, "backward_by"))
-
-    @property
-    def translate_to(self) -> Subscript[IndexDomain]:
-        """``domain.translate_to[1, 2]`` is the domain translated to this origin."""
-        return Subscript(self, "translate_to", lambda argument: self._translate(argument, "to"))
-
-    @property
-    def mark_bounds_implicit(self) -> Subscript[IndexDomain]:
-        """``domain.mark_bounds_implicit[True]`` has implicit bounds; ``[False:True]``, only implicit upper ones."""
-        return Subscript(self, "mark_bounds_implicit", self._mark)
-
-    @property
-    def T(self) -> IndexDomain:
-        """The domain with its dimensions in reverse order."""
-        return self._take(range(self.rank - 1, -1, -1))
+    def _with_pair(self, pair: Transform) -> IndexDomain:
+        domain: IndexDomain = pair[0]
+        return domain
 
     def transpose(self, axes: Any = None) -> IndexDomain:
         """Return the domain with its dimensions in another order, by default reversed."""
-        if axes is None:
-            return self.T
-        dims = self._select(axes)
-        if len(dims) != self.rank:
-            raise invalid(f"Number of dimensions ({len(dims)}) must equal input_rank ({self.rank}).")
-        return self._take(dims)
+        return super().transpose(None if axes is None else self._select(axes))
 
     def hull(self, other: IndexDomain) -> IndexDomain:
         """Return the smallest domain that contains both."""
@@ -268,7 +215,7 @@ class IndexDomain:
         if isinstance(key, IndexDomain):
             return self._sliced(key)
         if isinstance(key, Applicable) and not hasattr(key, "_selection"):
-            return key._apply(self, ())[0]
+            return key._apply((self, ()))[0]
         return self._take(self._select(key))
 
     def __iter__(self) -> Iterator[Dim]:
@@ -301,168 +248,223 @@ class IndexDomain:
             raise status(error.code, error.sentence) from None
 
     def _dim(self, dim: int) -> Dim:
-        return Dim._make(
-            self._lower[dim], self._upper[dim], self._implicit_lower[dim], self._implicit_upper[dim], self._labels[dim]
-        )
-
-    def _take(self, dims: Iterable[int]) -> IndexDomain:
-        chosen = list(dims)
-        lower, upper, implicit_lower, implicit_upper, labels = self._parts()
-        return IndexDomain._make(
-            tuple([lower[dim] for dim in chosen]),
-            tuple([upper[dim] for dim in chosen]),
-            tuple([implicit_lower[dim] for dim in chosen]),
-            tuple([implicit_upper[dim] for dim in chosen]),
-            tuple([labels[dim] for dim in chosen]),
-        )
-
-    def _with(
-        self,
-        bounds: list[tuple[int, int]] | None = None,
-        implicit_lower: list[bool] | None = None,
-        implicit_upper: list[bool] | None = None,
-        labels: list[str] | None = None,
-    ) -> IndexDomain:
-        """Return the domain with some of its parts replaced."""
-        return IndexDomain._make(
-            self._lower if bounds is None else tuple([bound[0] for bound in bounds]),
-            self._upper if bounds is None else tuple([bound[1] for bound in bounds]),
-            self._implicit_lower if implicit_lower is None else tuple(implicit_lower),
-            self._implicit_upper if implicit_upper is None else tuple(implicit_upper),
-            self._labels if labels is None else tuple(labels),
-        )
-
-    def _relabel(self, argument: Any) -> IndexDomain:
-        labels = labels_argument(argument, len(self._lower))
-        check_labels(labels)
-        return self._with(labels=labels)
-
-    def _translate(self, argument: Any, how: str) -> IndexDomain:
-        amounts = offsets_argument(argument, len(self._lower))
-        return self._with(
-            [
-                shift(lower, upper, translation(lower, upper, amount, how))
-                for lower, upper, amount in zip(self._lower, self._upper, amounts, strict=True)
-            ]
-        )
-
-    def _mark(self, argument: Any) -> IndexDomain:
-        lower, upper = flags_argument(argument)
-        return self._with(
-            implicit_lower=None if lower is None else [lower] * self.rank,
-            implicit_upper=None if upper is None else [upper] * self.rank,
-        )
+        return Dim._make(*self._bounds(dim), self._labels[dim])
 
     def _sliced(self, other: IndexDomain) -> IndexDomain:
         """Return the domain sliced by the bounds of another one; dimensions match by label or by position."""
-        dims, labels = match_domain(self, other)
-        bounds = list(zip(self._lower, self._upper, strict=True))
-        implicit_lower, implicit_upper = list(self._implicit_lower), list(self._implicit_upper)
-        for at, (dim, lower, upper) in enumerate(zip(dims, other._lower, other._upper, strict=True)):
-            least = -INFINITY if implicit_lower[dim] else self._lower[dim]
-            most = EXCLUSIVE_INFINITY if implicit_upper[dim] else self._upper[dim]
+        dims, labels = _match(self, other)
+        bounds = [self._bounds(dim) for dim in range(self.rank)]
+        for at, dim in enumerate(dims):
+            lower, upper = other._lower[at], other._upper[at]
+            least, most = effective(bounds[dim])
             if lower != upper and not least <= lower <= upper <= most:
-                raise index_error(
-                    f"Cannot slice target dimension {dim} {{{self._dim(dim)}}} "
-                    f"with index domain dimension {at} {{{other._dim(at)}}}",
-                    "OUT_OF_RANGE",
-                )
-            bounds[dim] = lower, upper
-            implicit_lower[dim] = implicit_upper[dim] = False
-        return self._with(bounds, implicit_lower, implicit_upper, labels)
+                text = f"dimension {at} of the index domain {other} is not within dimension {dim} of {self}"
+                raise index_error(text, "OUT_OF_RANGE")
+            bounds[dim] = lower, upper, False, False
+        return IndexDomain._of_bounds(bounds, labels)
 
 
-def match_domain(target: IndexDomain, other: IndexDomain) -> tuple[list[int], list[str] | None]:
-    """Return the target dimension for each dimension of a slicing domain, and the new labels if these change."""
-    target_labelled, other_labelled = any(target._labels), any(other._labels)
+def _match(target: IndexDomain, other: IndexDomain) -> tuple[list[int], tuple[str, ...]]:
+    """Return the target dimension for each dimension of a slicing domain, and the new labels."""
     rank, other_rank = target.rank, other.rank
-    if not (target_labelled and other_labelled):
+    if not (any(target._labels) and any(other._labels)):
         if rank != other_rank:
-            raise index_error(
-                f"Rank of index domain ({other_rank}) must match rank of slice target ({rank}) "
-                "when the index domain or slice target is unlabeled"
-            )
-        return list(range(rank)), list(other._labels) if other_labelled else None
-    unlabelled = [dim for dim, label in enumerate(target._labels) if not label]
-    dims = []
-    for label in other._labels:
-        if label:
-            dims.extend(resolve((label,), rank, target._labels))
-        elif unlabelled:
-            dims.append(unlabelled.pop(0))
-        else:
-            raise index_error(
-                "Number of unlabeled dimensions in index domain exceeds number of unlabeled dimensions in slice target"
-            )
-    if rank != other_rank and not all(other._labels):
-        raise index_error(
-            f"Rank ({other_rank}) of index domain containing unlabeled dimensions must equal slice target rank ({rank})"
-        )
-    return dims, None
+            raise index_error(f"a domain without labels of rank {other_rank} does not fit one of rank {rank}")
+        return list(range(rank)), other._labels if any(other._labels) else target._labels
+    unlabelled = iter([dim for dim, label in enumerate(target._labels) if not label])
+    dims = [resolve((label,), rank, target._labels)[0] if label else next(unlabelled, -1) for label in other._labels]
+    if -1 in dims or (rank != other_rank and "" in other._labels):
+        raise index_error(f"the dimensions without labels of {other} do not fit those of {target}")
+    return dims, target._labels
 
 
 def merge_domains(first: IndexDomain, second: IndexDomain) -> IndexDomain:
-    """Merge two domains that agree; an implicit infinite bound and an empty label match any.
-
-    Raises
-    ------
-    ValueError
-        If they disagree.
-    """
+    """Merge two domains that agree; an implicit infinite bound and an empty label match any."""
     return _combined("merge", first, second, _merge_dims)
 
 
 def _combined(verb: str, first: IndexDomain, second: IndexDomain, join: Callable[[Dim, Dim], Dim]) -> IndexDomain:
     if not isinstance(second, IndexDomain):
-        raise type_error(f"incompatible function arguments: expected an IndexDomain, not {type(second).__name__}")
+        raise type_error(f"expected an IndexDomain, not {type(second).__name__}")
+    dims: list[Dim] = []
+    where = ""
     try:
         if first.rank != second.rank:
             raise invalid("Ranks do not match")
-        dims = []
-        for dim, pair in enumerate(zip(first, second, strict=True)):
-            try:
-                dims.append(join(*pair))
-            except StatusError as error:
-                raise annotate(error, f"Mismatch in dimension {dim}") from None
-        return _of_dimensions(dims)
+        for pair in zip(first, second):
+            where = f" in dimension {len(dims)}"
+            dims.append(join(*pair))
     except StatusError as error:
-        raise annotate(error, f"Cannot {verb} index domain {first} with index domain {second}") from None
+        raise annotate(error, f"Cannot {verb} index domain {first} with index domain {second}{where}") from None
+    return _of_dimensions(dims)
 
 
 def _merge_dims(first: Dim, second: Dim) -> Dim:
     label = merge_labels(first.label, second.label)
     lower, implicit_lower = _merge_bound(
-        "Lower",
-        (first.inclusive_min, first.implicit_lower),
-        (second.inclusive_min, second.implicit_lower),
-        -INFINITY,
+        (first.inclusive_min, first.implicit_lower), (second.inclusive_min, second.implicit_lower), -INFINITY
     )
     upper, implicit_upper = _merge_bound(
-        "Upper",
-        (first.exclusive_max, first.implicit_upper),
-        (second.exclusive_max, second.implicit_upper),
-        EXCLUSIVE_INFINITY,
+        (first.exclusive_max, first.implicit_upper), (second.exclusive_max, second.implicit_upper), EXCLUSIVE_INFINITY
     )
-    if lower > upper:
-        raise invalid(f"({lower}, {upper - 1}) do not specify a valid closed index interval")
-    return Dim._make(lower, upper, implicit_lower, implicit_upper, label)
+    return Dim._make(*half_open(lower, upper), implicit_lower, implicit_upper, label)
 
 
-def _merge_bound(name: str, first: tuple[int, bool], second: tuple[int, bool], infinite: int) -> tuple[int, bool]:
+def _merge_bound(first: tuple[int, bool], second: tuple[int, bool], infinite: int) -> tuple[int, bool]:
     if first[0] == second[0]:
         return first[0], first[1] and second[1]
-    if first == (infinite, True):
-        return second
-    if second == (infinite, True):
-        return first
-    raise invalid(f"{name} bounds do not match")
+    if (infinite, True) not in (first, second):
+        raise invalid(f"{'Lower' if infinite < 0 else 'Upper'} bounds do not match")
+    return second if first == (infinite, True) else first
 
 
 def _of_dimensions(dimensions: Iterable[Dim]) -> IndexDomain:
     dims = list(dimensions)
     if not all(isinstance(dim, Dim) for dim in dims):
-        raise type_error("__init__(): incompatible constructor arguments: expected a rank or a sequence of Dim")
-    if len(dims) > 32:
+        raise type_error("expected a rank or a sequence of Dim")
+    if len(dims) > MAX_RANK:
         raise invalid(f"Invalid rank: {len(dims)}")
     check_labels(dim.label for dim in dims)
     return IndexDomain._of_bounds([dim._key()[:4] for dim in dims], [dim.label for dim in dims])
+
+
+# --- bounds and labels of a domain, or of a transform's input domain: from keyword arguments, and from and to JSON
+
+_UPPER: dict[str, Callable[[int, int], Interval]] = {
+    "shape": sized,
+    "inclusive_max": closed,
+    "exclusive_max": half_open,
+}
+_ORDER = "inclusive_min implicit_lower_bounds exclusive_max inclusive_max shape implicit_upper_bounds labels".split()
+"""The order in which arguments are checked."""
+_INT64 = (-MAX_INT64 - 1, MAX_INT64)
+_LIMITS = {
+    "inclusive_min": ("-inf", -INFINITY, (-INFINITY, MAX_INT64)),
+    "shape": ("+inf", MAX_INT64, _INT64),
+    "inclusive_max": ("+inf", INFINITY, (_INT64[0], INFINITY)),
+    "exclusive_max": ("+inf", EXCLUSIVE_INFINITY, (_INT64[0], EXCLUSIVE_INFINITY)),
+}
+"""How infinity is written in each member of JSON, what it means, and the range of other values."""
+
+
+def bounds_from_arguments(arguments: dict[str, Any], prefix: str = "") -> Parts:
+    """Return bounds and labels from keyword arguments; None stands for a missing argument."""
+    rank: int | None = None
+    source = f"{prefix}rank"
+    if arguments["rank"] is not None:
+        rank = int_argument(arguments["rank"])
+        if not 0 <= rank <= MAX_RANK:
+            raise invalid(f"Invalid {source}: {rank}")
+    vectors: dict[str, list[Any]] = {}
+    for name in _ORDER:
+        if arguments[name] is None:
+            continue
+        shown = name if name.startswith("implicit") else f"{prefix}{name}"
+        if name in _UPPER and (other := [each for each in _UPPER if each in vectors]):
+            raise invalid(f"Cannot specify both `{prefix}{other[0]}` and `{shown}`")
+        vectors[name] = _vector(arguments[name], name)
+        length = len(vectors[name])
+        if length > MAX_RANK:
+            raise invalid(f"Rank specified by `{shown}` ({length}) exceeds {MAX_RANK}")
+        if rank is not None and length != rank:
+            raise invalid(
+                f"Rank specified by `{shown}` ({length}) does not match rank specified by `{source}` ({rank})"
+            )
+        if rank is None:
+            rank, source = length, shown
+    if rank is None:
+        raise invalid(f"Must specify `{prefix}rank`")
+    check_labels(vectors.get("labels", ()))
+    return _parts(rank, vectors)
+
+
+def _parts(rank: int, vectors: dict[str, list[Any]]) -> Parts:
+    upper = next((name for name in _UPPER if name in vectors), "")
+    lowers = vectors.get("inclusive_min", [0 if upper == "shape" else -INFINITY] * rank)
+    uppers = vectors.get(upper, [EXCLUSIVE_INFINITY] * rank)
+    intervals = [_UPPER[upper or "exclusive_max"](*bounds) for bounds in zip(lowers, uppers, strict=True)]
+    lower_given = "inclusive_min" in vectors or upper == "shape"
+    return (
+        tuple([interval[0] for interval in intervals]),
+        tuple([interval[1] for interval in intervals]),
+        tuple(vectors.get("implicit_lower_bounds", [not lower_given] * rank)),
+        tuple(vectors.get("implicit_upper_bounds", [not upper] * rank)),
+        tuple(vectors.get("labels", [""] * rank)),
+    )
+
+
+def _vector(value: Any, name: str) -> list[Any]:
+    if not isinstance(value, Iterable):
+        raise type_error(f"{name} must be a sequence")
+    elements = list(value)
+    if name == "labels":
+        if isinstance(value, str) or not all(element is None or isinstance(element, str) for element in elements):
+            raise type_error("labels must be strings or None")
+        return [element or "" for element in elements]
+    return [bool(element) if name.startswith("implicit") else int_argument(element) for element in elements]
+
+
+def bounds_from_json(json: Any, prefix: str) -> Parts:
+    """Read bounds and labels from JSON whose member names begin with a prefix."""
+    members = obj(json)
+    rank: int | None = take(members, f"{prefix}rank", lambda value: integer(value, 0, MAX_RANK))
+    upper = [name for name in _UPPER if f"{prefix}{name}" in members]
+    if len(upper) > 1:
+        raise invalid(f'"{prefix}{upper[0]}" and "{prefix}{upper[1]}" exclude each other')
+    vectors: dict[str, list[Any]] = {}
+    for name in ("inclusive_min", *upper, "labels"):
+        given = take(members, f"{prefix}{name}", partial(_vector_of_json, name=name, rank=rank))
+        if given is None:
+            continue
+        rank = len(given)
+        if name == "labels":
+            vectors[name] = given
+            continue
+        vectors[name] = [value for value, _ in given]
+        vectors[f"implicit_{'lower' if name == 'inclusive_min' else 'upper'}_bounds"] = [flag for _, flag in given]
+    if rank is None:
+        raise invalid(f'"{prefix}rank" must be specified, or the bounds or labels')
+    known_only(members)
+    return _parts(rank, vectors)
+
+
+def _vector_of_json(value: Any, name: str, rank: int | None) -> list[Any]:
+    count = len(array(value, rank))
+    if count > MAX_RANK:
+        raise invalid(f"Rank {count} is outside valid range [0, {MAX_RANK}]")
+    if name == "labels":
+        labels = array_of(value, string)
+        check_labels(labels)
+        return labels
+    return array_of(value, lambda element: _bound_of_json(element, *_LIMITS[name]))
+
+
+def _bound_of_json(value: Any, infinite: str, meaning: int, limits: Interval) -> tuple[int, bool]:
+    """Return a bound, and whether it is implicit: in an array of its own."""
+    implicit = isinstance(value, (list, tuple))
+    if implicit:
+        if len(value) != 1:
+            raise expected("array of size 1 indicating an implicit value", value)
+        value = value[0]
+    if value == infinite:
+        return meaning, implicit
+    what = f'64-bit signed integer or "{infinite}"'
+    try:
+        return integer(int(value) if isinstance(value, str) else value, *limits, what), implicit
+    except ValueError:
+        raise expected(what, value) from None
+
+
+def bounds_to_json(parts: Parts, prefix: str) -> dict[str, Any]:
+    """Convert bounds and labels to JSON; defaults are left out."""
+    lower, upper, implicit_lower, implicit_upper, labels = parts
+    document: dict[str, Any] = {}
+    for name, bounds, flags in (("exclusive_max", upper, implicit_upper), ("inclusive_min", lower, implicit_lower)):
+        text, infinite, _ = _LIMITS[name]
+        pairs = list(zip(bounds, flags, strict=True))
+        if any(pair != (infinite, True) for pair in pairs):
+            values = [text if bound == infinite else bound for bound in bounds]
+            document[f"{prefix}{name}"] = [[value] if flag else value for value, flag in zip(values, flags)]
+    if any(labels):
+        document[f"{prefix}labels"] = list(labels)
+    return document or {f"{prefix}rank": len(lower)}

@@ -1,21 +1,112 @@
-"""Operations on input dimensions of a transform: translation, striding, labels, transposition, diagonals."""
+"""Operations on input dimensions of a transform: translation, striding, labels, transposition, diagonals.
+
+`Movable` has those that domains and transforms have in common as properties.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from tegula.tensorstore.errors import StatusError, annotate, index_error, invalid
 from tegula.tensorstore.index.composition import Maps, Transform
-from tegula.tensorstore.index.dim_selections import Selector, resolve, resolve_dimension, selectors_of
-from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.index.domain_json import check_labels
 from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, affine_domain, shift, translation
 from tegula.tensorstore.index.output_maps import IndexArray, OutputIndexMap
+from tegula.tensorstore.index.subscripts import (
+    Selector,
+    Subscript,
+    flags_argument,
+    labels_argument,
+    offsets_argument,
+    resolve,
+    resolve_dimension,
+    selectors_of,
+)
 
-__all__ = ["diagonal", "mark_implicit", "moved", "relabelled", "reordered", "strided", "target_order", "transposed"]
+__all__ = [
+    "Movable",
+    "check_labels",
+    "diagonal",
+    "mark_implicit",
+    "moved",
+    "relabelled",
+    "reordered",
+    "strided",
+    "target_order",
+]
+
+Self = TypeVar("Self", bound="Movable")
+
+
+class Movable(ABC):
+    """Base class of domains, and of objects with lazy indexing: operations that change no element.
+
+    A subclass defines `_pair`, its domain and the output maps over it, and `_with_pair`.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _pair(self) -> Transform: ...
+
+    @abstractmethod
+    def _with_pair(self: Self, pair: Transform) -> Self: ...
+
+    def _subscript(self: Self, name: str, apply: Callable[[Transform, Any], Transform]) -> Subscript[Self]:
+        return Subscript(self, name, lambda key: self._with_pair(apply(self._pair(), key)))
+
+    @property
+    def label(self: Self) -> Subscript[Self]:
+        """``x.label["a", "b"]`` is x with these labels."""
+        return self._subscript(
+            "label", lambda pair, key: relabelled(pair, dict(enumerate(labels_argument(key, len(pair[0]._lower)))))
+        )
+
+    @property
+    def translate_by(self: Self) -> Subscript[Self]:
+        """``x.translate_by[1, 2]`` is x with its domain translated by these offsets; None keeps a dimension."""
+        return self._subscript("translate_by", lambda pair, key: _all_moved(pair, key, "by"))
+
+    @property
+    def translate_backward_by(self: Self) -> Subscript[Self]:
+        """``x.translate_backward_by[1, 2]`` is x with its domain translated backward by these offsets."""
+        return self._subscript("translate_backward_by", lambda pair, key: _all_moved(pair, key, "backward_by"))
+
+    @property
+    def translate_to(self: Self) -> Subscript[Self]:
+        """``x.translate_to[1, 2]`` is x with its domain translated to this origin."""
+        return self._subscript("translate_to", lambda pair, key: _all_moved(pair, key, "to"))
+
+    @property
+    def mark_bounds_implicit(self: Self) -> Subscript[Self]:
+        """``x.mark_bounds_implicit[True]`` has implicit bounds; ``[False:True]``, only implicit upper ones."""
+        return self._subscript(
+            "mark_bounds_implicit",
+            lambda pair, key: mark_implicit(pair, range(len(pair[0]._lower)), *flags_argument(key)),
+        )
+
+    def transpose(self: Self, axes: Any = None) -> Self:
+        """Return x with its dimensions in another order, by default reversed."""
+        pair = self._pair()
+        rank = pair[0].rank
+        if axes is None:
+            return self._with_pair(reordered(pair, list(range(rank - 1, -1, -1))))
+        dims = resolve(selectors_of(axes), rank, pair[0]._labels)
+        if len(dims) != rank:
+            raise invalid(f"{len(dims)} dimensions are no order of {rank}")
+        return self._with_pair(reordered(pair, dims))
+
+    @property
+    def T(self: Self) -> Self:
+        """X with its dimensions in reverse order."""
+        return self.transpose()
+
+
+def _all_moved(pair: Transform, key: Any, how: str) -> Transform:
+    return moved(pair, dict(enumerate(offsets_argument(key, len(pair[0]._lower)))), how)
 
 
 def moved(pair: Transform, amounts: Mapping[int, int | None], how: str) -> Transform:
@@ -27,12 +118,9 @@ def moved(pair: Transform, amounts: Mapping[int, int | None], how: str) -> Trans
     ]
     new = domain._with([shift(*old) for old in zip(domain._lower, domain._upper, offsets, strict=True)])
 
-    def single(output_map: OutputIndexMap, dim: int) -> OutputIndexMap:
-        offset = offsets[dim]
+    def single(old: OutputIndexMap, dim: int) -> OutputIndexMap:
         return (
-            OutputIndexMap._single(dim, output_map._offset - output_map._stride * offset, output_map._stride)
-            if offset
-            else output_map
+            OutputIndexMap._single(dim, old._offset - old._stride * offsets[dim], old._stride) if offsets[dim] else old
         )
 
     return new, _changed(maps, single, lambda array: array)
@@ -46,18 +134,24 @@ def strided(pair: Transform, strides: Mapping[int, int]) -> Transform:
     for dim, stride in strides.items():
         try:
             if not stride:
-                raise index_error("Stride must be non-zero")
+                raise index_error("the stride is 0")
             bounds[dim] = affine_domain(bounds[dim], 0, stride)
         except StatusError as error:
-            raise annotate(error, f"Applying stride to input dimension {dim}") from None
+            raise annotate(error, f"stride of dimension {dim}") from None
         if stride < 0:
             lower_flags[dim], upper_flags[dim] = upper_flags[dim], lower_flags[dim]
     new = domain._with(bounds, lower_flags, upper_flags)
 
-    def single(output_map: OutputIndexMap, dim: int) -> OutputIndexMap:
-        return OutputIndexMap._single(dim, output_map._offset, output_map._stride * strides.get(dim, 1))
+    def single(old: OutputIndexMap, dim: int) -> OutputIndexMap:
+        return OutputIndexMap._single(dim, old._offset, old._stride * strides.get(dim, 1))
 
-    return new, _changed(maps, single, lambda array: _strided_array(domain, new, array, strides))
+    def strided_array(array: IndexArray) -> IndexArray:
+        for dim, stride in strides.items():
+            if array.shape[dim] != 1:
+                array = array.take(np.arange(*bounds[dim]) * stride - domain._lower[dim], axis=dim)
+        return array
+
+    return new, _changed(maps, single, strided_array)
 
 
 def _changed(
@@ -67,26 +161,21 @@ def _changed(
 ) -> Maps:
     """Change the maps that use an input dimension, and the arrays of index array maps."""
     changed = []
-    for output_map in maps:
-        if output_map._dimension is not None:
-            changed.append(single(output_map, output_map._dimension))
-        elif output_map._array is not None:
-            changed.append(
-                OutputIndexMap._of_array(
-                    of_array(output_map._array), output_map._offset, output_map._stride, output_map._range
-                )
-            )
+    for old in maps:
+        if old._dimension is not None:
+            changed.append(single(old, old._dimension))
+        elif old._array is not None:
+            changed.append(OutputIndexMap._of_array(of_array(old._array), old._offset, old._stride, old._range))
         else:
-            changed.append(output_map)
+            changed.append(old)
     return tuple(changed)
 
 
-def _strided_array(old: IndexDomain, new: IndexDomain, array: IndexArray, strides: Mapping[int, int]) -> IndexArray:
-    for dim, stride in strides.items():
-        if array.shape[dim] != 1:
-            indices = np.arange(new._lower[dim], new._upper[dim]) * stride - old._lower[dim]
-            array = array.take(indices, axis=dim)
-    return array
+def check_labels(labels: Iterable[str]) -> None:
+    """Refuse labels that occur twice."""
+    named = [label for label in labels if label]
+    if repeated := sorted({label for label in named if named.count(label) > 1}):
+        raise invalid(f"labels occur twice: {', '.join(repeated)}")
 
 
 def relabelled(pair: Transform, labels: Mapping[int, str]) -> Transform:
@@ -102,13 +191,8 @@ def mark_implicit(pair: Transform, dims: Iterable[int], lower: bool | None, uppe
     domain, maps = pair
     lower_flags, upper_flags = list(domain._implicit_lower), list(domain._implicit_upper)
     for dim in dims:
-        if lower or upper:
-            for output, output_map in enumerate(maps):
-                if output_map._array is not None and output_map._array.shape[dim] != 1:
-                    raise invalid(
-                        f"Cannot mark input dimension {dim} as having implicit bounds because it indexes "
-                        f"the index array map for output dimension {output}"
-                    )
+        if (lower or upper) and any(old._array is not None and old._array.shape[dim] != 1 for old in maps):
+            raise invalid(f"dimension {dim} of an index array can't have implicit bounds")
         lower_flags[dim] = lower_flags[dim] if lower is None else lower
         upper_flags[dim] = upper_flags[dim] if upper is None else upper
     return domain._with(implicit_lower=lower_flags, implicit_upper=upper_flags), maps
@@ -119,21 +203,10 @@ def reordered(pair: Transform, dims: list[int]) -> Transform:
     domain, maps = pair
     positions = {dim: at for at, dim in enumerate(dims)}
 
-    def single(output_map: OutputIndexMap, dim: int) -> OutputIndexMap:
-        return OutputIndexMap._single(positions[dim], output_map._offset, output_map._stride)
+    def single(old: OutputIndexMap, dim: int) -> OutputIndexMap:
+        return OutputIndexMap._single(positions[dim], old._offset, old._stride)
 
     return domain._take(dims), _changed(maps, single, lambda array: array.transpose(dims))
-
-
-def transposed(pair: Transform, axes: Any = None) -> Transform:
-    """Reverse the dimensions, or put them in the order of ``axes``."""
-    domain = pair[0]
-    if axes is None:
-        return reordered(pair, list(range(domain.rank - 1, -1, -1)))
-    dims = resolve(selectors_of(axes), domain.rank, domain._labels)
-    if len(dims) != domain.rank:
-        raise invalid(f"Number of dimensions ({len(dims)}) must equal input_rank ({domain.rank}).")
-    return reordered(pair, dims)
 
 
 def target_order(rank: int, dims: list[int], target: tuple[Selector, ...]) -> tuple[list[int], list[int]]:
@@ -142,63 +215,47 @@ def target_order(rank: int, dims: list[int], target: tuple[Selector, ...]) -> tu
     A single number is the position of the first moved dimension; the others follow it.
     """
     count = len(dims)
-    positions: list[int] = []
     if len(target) == 1 and isinstance(target[0], int):
         start = resolve_dimension(target[0], rank - count + 1) if count else 0
         positions = list(range(start, start + count))
     else:
         if any(isinstance(selector, str) for selector in target):
             raise index_error("Target dimensions cannot be specified by label")
-        if len(target) != count and not any(isinstance(selector, slice) for selector in target):
-            raise _wrong_count(count, len(target))
+        positions = []
         for selector in target:
             for position in resolve((selector,), rank, ()):
                 if position in positions:
-                    raise index_error(f"Target dimension {position} occurs more than once")
+                    raise index_error(f"the target dimension {position} occurs more than once")
                 positions.append(position)
         if len(positions) != count:
-            raise _wrong_count(count, len(positions))
+            raise index_error(f"{len(positions)} target dimensions do not fit {count} selected ones")
     moved_dims = dict(zip(positions, dims, strict=True))
     remaining = iter([dim for dim in range(rank) if dim not in dims])
     return [moved_dims[position] if position in moved_dims else next(remaining) for position in range(rank)], positions
 
 
-def _wrong_count(count: int, targets: int) -> StatusError:
-    return index_error(f"Number of selected dimensions ({count}) must equal number of target dimensions ({targets})")
-
-
 def diagonal(pair: Transform, dims: list[int]) -> Transform:
     """Replace dimensions by their diagonal, which comes first and has the indices that all of them contain."""
     domain, maps = pair
-    chosen = [domain._dim(dim) for dim in dims]
-    lower = max([dim.inclusive_min for dim in chosen], default=-INFINITY)
-    upper = min([dim.exclusive_max for dim in chosen], default=EXCLUSIVE_INFINITY)
-    other_dims = [dim for dim in range(domain.rank) if dim not in dims]
-    other_domain = domain._take(other_dims)
-    new = IndexDomain._make(
-        (lower, *other_domain._lower),
-        (max(lower, upper), *other_domain._upper),
-        (all(dim.implicit_lower for dim in chosen), *other_domain._implicit_lower),
-        (all(dim.implicit_upper for dim in chosen), *other_domain._implicit_upper),
-        ("", *other_domain._labels),
+    chosen = [domain._bounds(dim) for dim in dims]
+    lower = max([bounds[0] for bounds in chosen], default=-INFINITY)
+    upper = max(lower, min([bounds[1] for bounds in chosen], default=EXCLUSIVE_INFINITY))
+    flags = all(bounds[2] for bounds in chosen), all(bounds[3] for bounds in chosen)
+    others = [dim for dim in range(domain.rank) if dim not in dims]
+    new = domain._of_bounds(
+        [(lower, upper, *flags), *map(domain._bounds, others)], ["", *[domain._labels[dim] for dim in others]]
     )
-    new_dim = dict.fromkeys(dims, 0) | {dim: at + 1 for at, dim in enumerate(other_dims)}
+    new_dim = dict.fromkeys(dims, 0) | {dim: at + 1 for at, dim in enumerate(others)}
 
-    def single(output_map: OutputIndexMap, dim: int) -> OutputIndexMap:
-        return OutputIndexMap._single(new_dim[dim], output_map._offset, output_map._stride)
+    def single(old: OutputIndexMap, dim: int) -> OutputIndexMap:
+        return OutputIndexMap._single(new_dim[dim], old._offset, old._stride)
 
-    return new, _changed(maps, single, lambda array: _diagonal_array(domain, new, array, dims, other_dims))
+    def diagonal_array(array: IndexArray) -> IndexArray:
+        array = array.transpose([*dims, *others])
+        if all(size == 1 for size in array.shape[: len(dims)]):
+            return np.asarray(array[(0,) * len(dims)][None])  # the diagonal may be infinite
+        along = np.arange(lower, upper)
+        picks = [along * 0 if size == 1 else along - domain._lower[dim] for dim, size in zip(dims, array.shape)]
+        return np.asarray(array[tuple(picks)])
 
-
-def _diagonal_array(
-    old: IndexDomain, new: IndexDomain, array: IndexArray, dims: list[int], other_dims: list[int]
-) -> IndexArray:
-    array = array.transpose([*dims, *other_dims])
-    if all(size == 1 for size in array.shape[: len(dims)]):
-        return np.asarray(array[(0,) * len(dims)][None])  # the diagonal may be infinite
-    indices = np.arange(new._lower[0], new._upper[0])
-    picks = [
-        np.zeros_like(indices) if size == 1 else indices - old._lower[dim]
-        for dim, size in zip(dims, array.shape, strict=False)
-    ]
-    return array[tuple(picks)]
+    return new, _changed(maps, single, diagonal_array)

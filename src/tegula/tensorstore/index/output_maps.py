@@ -12,14 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from tegula.tensorstore.errors import index_error, type_error
 from tegula.tensorstore.index.dim import Dim
-from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, Interval, interval_text
+from tegula.tensorstore.index.intervals import UNBOUNDED, Interval, interval_text
 from tegula.tensorstore.json.arguments import int_argument
 
 __all__ = ["IndexArray", "OutputIndexMap", "OutputIndexMaps", "OutputIndexMethod", "array_text"]
 
 IndexArray = NDArray[np.int64]
-
-UNBOUNDED: Interval = (-INFINITY, EXCLUSIVE_INFINITY)
 
 
 class OutputIndexMethod(enum.Enum):
@@ -83,8 +81,7 @@ class OutputIndexMap:
         arguments = dict(zip(names, args, strict=False))
         if len(args) > len(names) or set(members) - set(names) or set(members) & set(arguments):
             raise type_error(
-                "__init__(): incompatible constructor arguments: expected OutputIndexMap(offset), "
-                "OutputIndexMap(input_dimension, offset, stride) or "
+                "expected OutputIndexMap(offset), OutputIndexMap(input_dimension, offset, stride) or "
                 "OutputIndexMap(index_array, offset, stride, index_range)"
             )
         arguments.update(members)
@@ -96,13 +93,10 @@ class OutputIndexMap:
 
     @classmethod
     def _constant(cls, offset: int) -> OutputIndexMap:
-        self = cls.__new__(cls)
-        self._offset, self._stride = offset, 0
-        self._dimension, self._array, self._range = None, None, UNBOUNDED
-        return self
+        return cls._single(None, offset, 0)
 
     @classmethod
-    def _single(cls, dimension: int, offset: int = 0, stride: int = 1) -> OutputIndexMap:
+    def _single(cls, dimension: int | None, offset: int = 0, stride: int = 1) -> OutputIndexMap:
         self = cls.__new__(cls)
         self._offset, self._stride = offset, stride
         self._dimension, self._array, self._range = dimension, None, UNBOUNDED
@@ -115,6 +109,7 @@ class OutputIndexMap:
         self = cls.__new__(cls)
         self._offset, self._stride = offset, stride
         self._dimension, self._array, self._range = None, array, index_range
+        array.setflags(write=False)
         return self
 
     @property
@@ -148,17 +143,6 @@ class OutputIndexMap:
     def index_range(self) -> Dim | None:
         """The values that are valid in the index array."""
         return None if self._array is None else Dim._make(*self._range, False, False, "")
-
-    def _check_within(self, context: str = "") -> None:
-        """Refuse values of the index array outside its range."""
-        lower, upper = self._range
-        array = self._array
-        if array is None or array.size == 0 or (lower == -INFINITY and upper == EXCLUSIVE_INFINITY):
-            return
-        if int(array.min()) < lower or int(array.max()) >= upper:
-            wrong = array[(array < lower) | (array >= upper)].flat[0]
-            text = f"Index {wrong} is outside valid range {interval_text(lower, upper)}"
-            raise index_error(f"{context}: {text}" if context else text, "OUT_OF_RANGE")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, OutputIndexMap):
@@ -214,32 +198,25 @@ class OutputIndexMaps(tuple[OutputIndexMap, ...]):
         return f"[{', '.join(map(repr, self))}]"
 
 
-def array_text(array: IndexArray) -> str:
-    """Return an array as text in braces; a large one is abbreviated."""
-    return _nested_text(array, array.size > 1000)
-
-
-def _nested_text(array: IndexArray, short: bool) -> str:
+def array_text(array: IndexArray, short: bool | None = None) -> str:
+    """Return an array as text in braces; a large one is abbreviated, unless `short` says otherwise."""
     if array.ndim == 0:
         return str(int(array))
-    if short and len(array) > 6:
-        first, last = ([_nested_text(element, short) for element in part] for part in (array[:3], array[-3:]))
-        return f"{{{', '.join([*first, '...', *last])}}}"
-    return f"{{{', '.join([_nested_text(element, short) for element in array])}}}"
+    short = array.size > 1000 if short is None else short
+    parts: list[Any] = [*array] if not short or len(array) <= 6 else [*array[:3], None, *array[-3:]]
+    return f"{{{', '.join(['...' if part is None else array_text(part, short) for part in parts])}}}"
 
 
 def _index_array(value: ArrayLike) -> IndexArray:
     array = np.array(value)
     if array.dtype.kind not in "iufb" and array.size:
-        raise type_error("__init__(): incompatible constructor arguments: index_array must be an array of integers")
+        raise type_error("index_array must be an array of integers")
     indices = array.astype(np.int64)
     indices.flags.writeable = False
     return indices
 
 
 def _range(value: Any) -> Interval:
-    if value is None:
-        return UNBOUNDED
-    if not isinstance(value, Dim):
-        raise type_error("__init__(): incompatible constructor arguments: index_range must be a Dim")
-    return value.inclusive_min, value.exclusive_max
+    if value is not None and not isinstance(value, Dim):
+        raise type_error("index_range must be a Dim")
+    return UNBOUNDED if value is None else (value.inclusive_min, value.exclusive_max)

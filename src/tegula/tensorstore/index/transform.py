@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import operator
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from tegula.tensorstore.errors import invalid, status, type_error
-from tegula.tensorstore.index.basic_indexing import index_basic
-from tegula.tensorstore.index.composition import Maps, Transform, effective_bounds
+from tegula.tensorstore.index.composition import Maps, Transform
 from tegula.tensorstore.index.composition import compose as compose_pairs
 from tegula.tensorstore.index.dim import Dim
-from tegula.tensorstore.index.domain import Applicable, IndexDomain
-from tegula.tensorstore.index.domain_json import bounds_from_arguments
-from tegula.tensorstore.index.indexing import index_directly
-from tegula.tensorstore.index.intervals import INFINITY, interval_text
-from tegula.tensorstore.index.numpy_terms import Mode, parse_expression
-from tegula.tensorstore.index.operations import mark_implicit, moved, relabelled, transposed
+from tegula.tensorstore.index.domain import Applicable, IndexDomain, bounds_from_arguments
+from tegula.tensorstore.index.indexing import Mode, index_basic, index_directly, parse_expression
+from tegula.tensorstore.index.intervals import INFINITY, effective, interval_text
+from tegula.tensorstore.index.operations import Movable
 from tegula.tensorstore.index.output_maps import OutputIndexMap, OutputIndexMaps, array_text
-from tegula.tensorstore.index.subscripts import Subscript, flags_argument, labels_argument, offsets_argument
+from tegula.tensorstore.index.subscripts import Subscript
 from tegula.tensorstore.index.transform_json import (
     identity_maps,
     is_identity,
@@ -35,13 +32,14 @@ from tegula.tensorstore.json.values import to_json_value
 __all__ = ["IndexTransform", "Indexable", "compose", "identity"]
 
 Self = TypeVar("Self", bound="Indexable")
+_PLAIN = frozenset((int, slice, tuple, list, np.ndarray))
 
 
-class Indexable(ABC):
+class Indexable(Movable):
     """Base class of objects with lazy indexing: each operation returns a new object with a new transform.
 
     A subclass defines `_transform` and `_with_transform`, and inherits indexing with square brackets, ``oindex``,
-    ``vindex``, ``label``, ``translate_*``, ``transpose`` and the like.
+    ``vindex`` and the operations of `Movable`.
     """
 
     __slots__ = ()
@@ -53,67 +51,24 @@ class Indexable(ABC):
     @abstractmethod
     def _with_transform(self: Self, transform: IndexTransform) -> Self: ...
 
+    def _pair(self) -> Transform:
+        return self._transform()._pair()
+
+    def _with_pair(self: Self, pair: Transform) -> Self:
+        return self._with_transform(IndexTransform._make(*pair))
+
     def __getitem__(self: Self, key: Any) -> Self:
-        return self._with_transform(_indexed(self._transform(), key, "default"))
+        return self._with_transform(IndexTransform._make(*_indexed(self._transform()._pair(), key, "default")))
 
     @property
     def oindex(self: Self) -> Subscript[Self]:
         """``x.oindex[...]`` applies each index array to its own dimension."""
-        return self._subscript("oindex", lambda transform, key: _indexed(transform, key, "oindex"))
+        return self._subscript("oindex", lambda pair, key: _indexed(pair, key, "oindex"))
 
     @property
     def vindex(self: Self) -> Subscript[Self]:
         """``x.vindex[...]`` broadcasts index arrays together; the resulting dimensions come first."""
-        return self._subscript("vindex", lambda transform, key: _indexed(transform, key, "vindex"))
-
-    @property
-    def label(self: Self) -> Subscript[Self]:
-        """``x.label["a", "b"]`` is x with these labels."""
-
-        def apply(transform: IndexTransform, key: Any) -> IndexTransform:
-            labels = labels_argument(key, transform.input_rank)
-            return _pair(relabelled(transform._pair(), dict(enumerate(labels))))
-
-        return self._subscript("label", apply)
-
-    @property
-    def translate_by(self: Self) -> Subscript[Self]:
-        """``x.translate_by[1, 2]`` is x with its domain translated by these offsets."""
-        return self._subscript("translate_by", lambda transform, key: _translated(transform, key, "by"))
-
-    @property
-    def translate_backward_by(self: Self) -> Subscript[Self]:
-        """``x.translate_backward_by[1, 2]`` is x with its domain translated backward by these offsets."""
-        return self._subscript(
-            "translate_backward_by", lambda transform, key: _translated(transform, key, "backward_by")
-        )
-
-    @property
-    def translate_to(self: Self) -> Subscript[Self]:
-        """``x.translate_to[1, 2]`` is x with its domain translated to this origin."""
-        return self._subscript("translate_to", lambda transform, key: _translated(transform, key, "to"))
-
-    @property
-    def mark_bounds_implicit(self: Self) -> Subscript[Self]:
-        """``x.mark_bounds_implicit[True]`` has implicit bounds; ``[False:True]``, only implicit upper ones."""
-
-        def apply(transform: IndexTransform, key: Any) -> IndexTransform:
-            return _pair(mark_implicit(transform._pair(), range(transform.input_rank), *flags_argument(key)))
-
-        return self._subscript("mark_bounds_implicit", apply)
-
-    def transpose(self: Self, axes: Any = None) -> Self:
-        """Return the object with its dimensions in another order, by default reversed."""
-        transform = self._transform()
-        return self._with_transform(_pair(transposed(transform._pair(), axes)))
-
-    @property
-    def T(self: Self) -> Self:
-        """The object with its dimensions in reverse order."""
-        return self.transpose()
-
-    def _subscript(self: Self, name: str, apply: Any) -> Subscript[Self]:
-        return Subscript(self, name, lambda key: self._with_transform(apply(self._transform(), key)))
+        return self._subscript("vindex", lambda pair, key: _indexed(pair, key, "vindex"))
 
 
 class IndexTransform(Indexable, Applicable):
@@ -180,14 +135,14 @@ class IndexTransform(Indexable, Applicable):
             domain = cast("IndexDomain", arguments.pop("rank"))
         if json:
             if set(json) != {"json"} or any(value is not None for value in (*arguments.values(), domain, output)):
-                raise type_error(f"__init__(): incompatible constructor arguments: {', '.join(sorted(json))}")
+                raise type_error(f"unexpected arguments: {', '.join(sorted(json))}")
             self._domain, self._maps = transform_from_json(to_json_value(json["json"]))
             return
         # the domain from bounds, or the given domain; by default the transform is the identity over it
         if domain is None:
             self._domain = IndexDomain._make(*bounds_from_arguments(arguments, "input_"))
         elif any(value is not None for value in arguments.values()):
-            raise type_error("__init__(): incompatible constructor arguments: domain can only be combined with output")
+            raise type_error("domain can only be combined with output")
         else:
             self._domain = domain if isinstance(domain, IndexDomain) else IndexDomain(cast("Any", domain))
         self._maps = identity_maps(self._domain.rank) if output is None else self._checked_maps(output)
@@ -195,7 +150,7 @@ class IndexTransform(Indexable, Applicable):
     def _checked_maps(self, output: Iterable[OutputIndexMap]) -> Maps:
         maps = tuple(output)
         if not all(isinstance(output_map, OutputIndexMap) for output_map in maps):
-            raise type_error("__init__(): incompatible constructor arguments: output must be OutputIndexMaps")
+            raise type_error("output must be OutputIndexMaps")
         return validated(self._domain, maps)
 
     @classmethod
@@ -213,9 +168,9 @@ class IndexTransform(Indexable, Applicable):
     def _with_transform(self, transform: IndexTransform) -> IndexTransform:
         return transform
 
-    def _apply(self, domain: IndexDomain, output: Maps) -> Transform:
+    def _apply(self, pair: Transform) -> Transform:
         """Compose the given transform, as the outer one, with this one; without output maps, only the domains."""
-        return compose_pairs((domain, output), self._pair())
+        return compose_pairs(pair, self._pair())
 
     @property
     def _is_identity(self) -> bool:
@@ -309,40 +264,26 @@ class IndexTransform(Indexable, Applicable):
         point = [operator.index(index) for index in indices]
         domain = self._domain
         if len(point) != domain.rank:
-            raise invalid(
-                f"input indices vector of length {len(point)} cannot be used with index transform "
-                f"with input rank {domain.rank}"
-            )
+            raise invalid(f"{len(point)} indices do not fit the input rank {domain.rank}")
         for dim, index in enumerate(point):
             # implicit bounds may change later, so they are not checked; infinity is not an index
-            lower, upper = effective_bounds(domain, dim)
+            lower, upper = effective(domain._bounds(dim))
             if not (lower <= index < upper and abs(index) < INFINITY):
-                text = interval_text(*domain._dim(dim)._key()[:4])
-                raise status(
-                    "OUT_OF_RANGE",
-                    f"Index {index} is not contained in the domain {text} for input dimension {dim}",
-                )
+                text = f"Index {index} is outside valid range {interval_text(*domain._bounds(dim))} of dimension {dim}"
+                raise status("OUT_OF_RANGE", text)
         return tuple([self._output_index(output, output_map, point) for output, output_map in enumerate(self._maps)])
 
     def _output_index(self, output: int, output_map: OutputIndexMap, point: list[int]) -> int:
-        if output_map._array is None:
-            return (
-                output_map._offset
-                if output_map._dimension is None
-                else output_map._offset + output_map._stride * point[output_map._dimension]
-            )
-        position = [
-            0 if size == 1 else index - lower
-            for size, index, lower in zip(output_map._array.shape, point, self._domain._lower, strict=True)
-        ]
-        value = int(output_map._array[tuple(position)])
-        lower, upper = output_map._range
-        if not lower <= value < upper:
-            raise status(
-                "OUT_OF_RANGE",
-                f"Computing index for output dimension {output}: Checking result of index array output index map: "
-                f"Index {value} is outside valid range {interval_text(lower, upper)}",
-            )
+        value = 0 if output_map._dimension is None else point[output_map._dimension]
+        if output_map._array is not None:
+            places = zip(output_map._array.shape, point, self._domain._lower, strict=True)
+            value = int(output_map._array[tuple([0 if size == 1 else index - low for size, index, low in places])])
+            lower, upper = output_map._range
+            if not lower <= value < upper:
+                text = (
+                    f"Index {value} is outside valid range {interval_text(lower, upper)} of output dimension {output}"
+                )
+                raise status("OUT_OF_RANGE", text)
         return output_map._offset + output_map._stride * value
 
     def __eq__(self, other: object) -> bool:
@@ -368,9 +309,7 @@ class IndexTransform(Indexable, Applicable):
         lines = [f"Rank {domain.rank} -> {len(self._maps)} index space transform:", "  Input domain:"]
         for dim in range(domain.rank):
             label = f" {dump(domain._labels[dim])}" if domain._labels[dim] else ""
-            parts = domain._dim(dim)
-            text = interval_text(parts.inclusive_min, parts.exclusive_max, parts.implicit_lower, parts.implicit_upper)
-            lines.append(f"    {dim}: {text}{label}")
+            lines.append(f"    {dim}: {interval_text(*domain._bounds(dim))}{label}")
         lines.append("  Output index maps:")
         for output, output_map in enumerate(self._maps):
             lines.append(f"    out[{output}] = {_map_text(output_map)}")
@@ -387,37 +326,13 @@ def compose(outer: IndexTransform, inner: IndexTransform) -> IndexTransform:
     return IndexTransform._make(*compose_pairs(outer._pair(), inner._pair()))
 
 
-def _pair(pair: Transform) -> IndexTransform:
-    return IndexTransform._make(*pair)
-
-
-def _indexed(transform: IndexTransform, key: Any, mode: Mode) -> IndexTransform:
-    indexed = index_basic(transform._domain, transform._maps, key, mode)
-    if indexed is not None:
-        return IndexTransform._make(*indexed)
-    if mode == "default":
-        if isinstance(key, IndexDomain):
-            return _sliced(transform, key)
+def _indexed(pair: Transform, key: Any, mode: Mode) -> Transform:
+    if mode == "default" and type(key) not in _PLAIN and isinstance(key, (IndexDomain, Applicable)):
         if isinstance(key, Applicable):
-            return IndexTransform._make(*_applied(transform, key))
-    inner = index_directly(transform._domain, parse_expression(key, mode))
-    return IndexTransform._make(*compose_pairs((transform._domain, transform._maps), inner))
-
-
-def _applied(transform: IndexTransform, key: Applicable) -> Transform:
-    if isinstance(key, IndexTransform):
-        return compose_pairs(transform._pair(), key._pair())
-    return key._apply(transform._domain, transform._maps)
-
-
-def _sliced(transform: IndexTransform, domain: IndexDomain) -> IndexTransform:
-    inner = transform._domain._sliced(domain)
-    return IndexTransform._make(*compose_pairs(transform._pair(), (inner, identity_maps(inner.rank))))
-
-
-def _translated(transform: IndexTransform, key: Any, how: str) -> IndexTransform:
-    amounts = offsets_argument(key, transform.input_rank)
-    return _pair(moved(transform._pair(), dict(enumerate(amounts)), how))
+            return key._apply(pair)
+        inner = pair[0]._sliced(key)
+        return compose_pairs(pair, (inner, identity_maps(inner.rank)))
+    return index_basic(pair, key, mode) or index_directly(pair, parse_expression(key, mode))
 
 
 def _same_map(first: OutputIndexMap, second: OutputIndexMap, shape: tuple[int, ...]) -> bool:

@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from tegula.tensorstore.errors import StatusError, annotate, invalid
+from tegula.tensorstore.errors import invalid
 from tegula.tensorstore.index.composition import Maps, Transform, is_explicitly_empty
-from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.index.domain_json import bounds_from_json, bounds_to_json
-from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, MAX_RANK, Interval, closed
-from tegula.tensorstore.index.output_maps import UNBOUNDED, IndexArray, OutputIndexMap
-from tegula.tensorstore.json.arguments import braces
+from tegula.tensorstore.index.domain import IndexDomain, bounds_from_json, bounds_to_json
+from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, MAX_RANK, UNBOUNDED, Interval, closed
+from tegula.tensorstore.index.output_maps import IndexArray, OutputIndexMap
 from tegula.tensorstore.json.binding import MISSING, array, array_of, int64, integer, known_only, member, obj, take
 from tegula.tensorstore.json.nested import nested_array, nested_shape
 
@@ -41,73 +39,47 @@ def validated(domain: IndexDomain, maps: Maps) -> Maps:
 
 
 def _validated(domain: IndexDomain, output: int, output_map: OutputIndexMap, empty: bool) -> OutputIndexMap:
-    rank = domain.rank
-    # a single input dimension
-    if output_map._dimension is not None:
-        if not 0 <= output_map._dimension < rank:
-            raise invalid(
-                f"Input dimension {output_map._dimension} specified for output dimension {output} "
-                f"is outside valid range [0, {rank})"
-            )
-        return output_map if output_map._stride else OutputIndexMap._constant(output_map._offset)
-    # a constant
-    values = output_map._array
+    where = f"output dimension {output}"
+    dim, values = output_map._dimension, output_map._array
+    if dim is not None and not 0 <= dim < domain.rank:
+        raise invalid(f"{where}: there is no input dimension {dim}")
+    if not output_map._stride and (dim is not None or values is not None):
+        return OutputIndexMap._constant(output_map._offset)
     if values is None:
         return output_map
-    if not output_map._stride:
-        return OutputIndexMap._constant(output_map._offset)
-    # an index array, which must fit the domain
-    if values.ndim != rank:
-        raise invalid(f"Index array for output dimension {output} has rank {values.ndim} but must have rank {rank}")
+    # an index array must fit the domain
     shape = domain.shape
+    if values.ndim != len(shape) or any(size not in (1, full) for size, full in zip(values.shape, shape)):
+        raise invalid(f"{where}: an index array of shape {values.shape} does not fit the input shape {shape}")
     for dim, size in enumerate(values.shape):
-        if size == 1:
-            continue
-        if size != shape[dim]:
-            texts = [", ".join(map(str, sizes)) for sizes in (values.shape, shape)]
-            raise invalid(
-                f"Index array for output dimension {output} has shape {{{texts[0]}}} "
-                f"which does not match input_shape {{{texts[1]}}}"
-            )
-        if not empty and (domain._implicit_lower[dim] or domain._implicit_upper[dim]):
-            raise invalid(
-                f"Index array for output dimension {output} depends on input dimension {dim} with implicit bounds"
-            )
+        if size != 1 and not empty and (domain._implicit_lower[dim] or domain._implicit_upper[dim]):
+            raise invalid(f"{where}: an index array depends on input dimension {dim}, which has implicit bounds")
     return OutputIndexMap._constant(0) if empty else output_map
 
 
 def transform_from_json(json: Any) -> Transform:
     """Read a transform."""
-    try:
-        members = obj(json)
-        # `bounds_from_json` refuses unknown members
-        output = members.pop("output", MISSING)
-        domain = IndexDomain._make(*bounds_from_json(members, "input_"))
-        if output is MISSING:
-            return domain, identity_maps(domain.rank)
-        with member("output"):
-            maps = _maps_from_json(output)
-        return domain, validated(domain, maps)
-    except StatusError as error:
-        raise annotate(error, "Error parsing index transform from JSON") from None
-
-
-def _maps_from_json(json: Any) -> Maps:
-    count = len(array(json))
-    if count > MAX_RANK:
-        raise invalid(f"Rank {count} is outside valid range [0, {MAX_RANK}]")
-    return tuple(array_of(json, _map_from_json))
+    members = obj(json)
+    # `bounds_from_json` refuses unknown members
+    output = members.pop("output", MISSING)
+    domain = IndexDomain._make(*bounds_from_json(members, "input_"))
+    if output is MISSING:
+        return domain, identity_maps(domain.rank)
+    with member("output"):
+        if len(array(output)) > MAX_RANK:
+            raise invalid(f"Rank {len(output)} is outside valid range [0, {MAX_RANK}]")
+        maps = tuple(array_of(output, _map_from_json))
+    return domain, validated(domain, maps)
 
 
 def _map_from_json(json: Any) -> OutputIndexMap:
     members = obj(json)
     offset = take(members, "offset", int64, 0)
     if "input_dimension" in members and "index_array" in members:
-        raise invalid('At most one of "input_dimension", "index_array" members is allowed')
+        raise invalid('"input_dimension" and "index_array" exclude each other')
     kind = next((name for name in ("input_dimension", "index_array") if name in members), None)
     if kind is None and "stride" in members:
-        with member("stride"):
-            raise invalid('Either "input_dimension" or "index_array" must be specified in conjunction with "stride"')
+        raise invalid('"stride" needs "input_dimension" or "index_array"')
     stride = take(members, "stride", int64, 1)
     if kind == "input_dimension":
         output_map = OutputIndexMap._single(take(members, kind, int64), offset, stride)
@@ -126,13 +98,7 @@ def _array_from_json(value: Any) -> IndexArray:
     elements = nested_array(value, nested_shape(value))
     indices = np.empty(elements.shape, np.int64)
     for position in np.ndindex(indices.shape):
-        try:
-            indices[position] = int64(elements[position])
-        except StatusError as error:
-            if not position:
-                raise
-            raise annotate(error, f"Error parsing array element at position {braces(position)}") from None
-    indices.flags.writeable = False
+        indices[position] = int64(elements[position])
     return indices
 
 

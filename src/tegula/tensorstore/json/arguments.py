@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -12,7 +12,6 @@ from tegula.tensorstore.json.binding import MISSING
 
 __all__ = [
     "MAX_RANK",
-    "braces",
     "check_rank",
     "instance",
     "int_argument",
@@ -103,14 +102,3 @@ def same_rank(existing: int | None, rank: int) -> int:
     if existing is not None and existing != rank:
         raise invalid(f"Rank {rank} does not match existing rank {existing}")
     return rank
-
-
-def braces(numbers: Sequence[int]) -> str:
-    """Return numbers in braces, for messages.
-
-    Examples
-    --------
-    >>> braces([3, 4])
-    '{3, 4}'
-    """
-    return f"{{{', '.join(map(str, numbers))}}}"

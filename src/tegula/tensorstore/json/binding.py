@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from math import isfinite
 from typing import Any, Final, TypeVar
 
+from tegula.errors import TegulaError
 from tegula.tensorstore.errors import StatusError, annotate, invalid
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "boolean",
     "dump",
     "expected",
-    "float_text",
     "in_member",
     "int64",
     "integer",
@@ -47,7 +46,6 @@ class _Missing:
 
 
 MISSING: Final = _Missing()
-_quoted: Final = json.encoder.encode_basestring
 
 
 def dump(value: Any) -> str:
@@ -58,35 +56,7 @@ def dump(value: Any) -> str:
     >>> dump({"b": [1.0, None], "a": "é"})
     '{"a":"é","b":[1.0,null]}'
     """
-    if type(value) is str:
-        return _quoted(value)
-    if type(value) is int:
-        return repr(value)
-    if isinstance(value, float):
-        return float_text(value)
-    if isinstance(value, dict):
-        return "{" + ",".join([f"{_quoted(str(name))}:{dump(value[name])}" for name in sorted(value)]) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ",".join(map(dump, value)) + "]"
-    return json.dumps(value, ensure_ascii=False, default=str)
-
-
-def float_text(value: float) -> str:
-    """Return a number as C++ libraries write it: with an exponent from 1e15; null for infinities and NaN.
-
-    Examples
-    --------
-    >>> float_text(1e15), float_text(-0.1), float_text(float("inf"))
-    ('1e+15', '-0.1', 'null')
-    """
-    if not isfinite(value):
-        return "null"
-    text = repr(value)
-    if "e" not in text and abs(value) >= 1e15:
-        digits = text.removesuffix(".0").lstrip("-")
-        fraction = digits[1:].rstrip("0")
-        text = f"{'-' if value < 0 else ''}{digits[0]}{'.' if fraction else ''}{fraction}e+{len(digits) - 1}"
-    return text
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, default=str)
 
 
 def expected(what: str, value: Any) -> StatusError:
@@ -108,8 +78,9 @@ class _Reading:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, StatusError):
-            raise annotate(error, f"Error parsing {self._what} {dump(self._of)}") from error.__cause__
+        if isinstance(error, TegulaError):
+            known = error if isinstance(error, StatusError) else invalid(str(error))
+            raise annotate(known, f"Error parsing {self._what} {dump(self._of)}") from error.__cause__
 
 
 def in_member(name: str, error: StatusError) -> StatusError:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.tensorstore.errors import invalid
-from tegula.tensorstore.json.arguments import MAX_RANK, braces
+from tegula.tensorstore.json.arguments import MAX_RANK
 from tegula.tensorstore.json.binding import dump
 
 __all__ = ["nested_array", "nested_shape"]
@@ -35,11 +35,6 @@ def nested_shape(value: Any, depth: int = MAX_RANK + 1) -> list[int]:
 def nested_array(value: Any, shape: Sequence[int]) -> npt.NDArray[Any]:
     """Return the elements of nested lists as an array of objects.
 
-    Raises
-    ------
-    ValueError
-        If the shape has more than 32 dimensions, or the lists do not have this shape.
-
     Examples
     --------
     >>> nested_array([[1, 2], [3, 4]], [2, 2]).tolist()
@@ -59,13 +54,12 @@ def _fill(values: npt.NDArray[Any], value: Any, position: tuple[int, ...]) -> No
         return
     if not isinstance(value, list):
         raise invalid(
-            f"Expected rank-{len(shape)} array, but found non-array element {dump(value)} at position "
-            f"{braces(position)}."
+            f"Expected rank-{len(shape)} array, but found non-array element {dump(value)} at position {[*position]}."
         )
     if len(value) != shape[depth]:
         raise invalid(
-            f"Expected array of shape {braces(shape)}, but found array element {dump(value)} of length {len(value)} "
-            f"at position {braces(position)}."
+            f"Expected array of shape {[*shape]}, but found array element {dump(value)} of length {len(value)} "
+            f"at position {[*position]}."
         )
     for number, inner in enumerate(value):
         _fill(values, inner, (*position, number))

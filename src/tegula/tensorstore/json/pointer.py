@@ -6,7 +6,7 @@ import re
 from copy import copy
 from typing import Any, Final
 
-from tegula.tensorstore.errors import StatusError, invalid, status
+from tegula.tensorstore.errors import invalid, status
 from tegula.tensorstore.json.binding import MISSING, dump
 
 __all__ = ["parse_pointer", "replaced", "resolve"]
@@ -16,11 +16,6 @@ _INDEX: Final = re.compile(r"0|[1-9][0-9]*")
 
 def parse_pointer(pointer: str) -> tuple[str, ...]:
     """Split a pointer into its reference tokens.
-
-    Raises
-    ------
-    ValueError
-        If the text is not a valid pointer.
 
     Examples
     --------
@@ -36,28 +31,8 @@ def parse_pointer(pointer: str) -> tuple[str, ...]:
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer[1:].split("/"))
 
 
-def _upto(pointer: str, count: int) -> str:
-    return dump("".join(f"/{part}" for part in pointer[1:].split("/")[:count]))
-
-
-def _kind(value: Any) -> str:
-    if value is None:
-        return "null"
-    return "boolean" if isinstance(value, bool) else "string" if isinstance(value, str) else "number"
-
-
-def _inapplicable(shown: str, value: Any) -> StatusError:
-    text = f"JSON Pointer reference {shown} cannot be applied to {_kind(value)} value: {dump(value)}"
-    return status("FAILED_PRECONDITION", text)
-
-
 def resolve(document: Any, pointer: str) -> Any:
     """Return the value that a pointer refers to.
-
-    Raises
-    ------
-    ValueError
-        If the document has no such value.
 
     Examples
     --------
@@ -65,27 +40,24 @@ def resolve(document: Any, pointer: str) -> Any:
     2
     """
     value = document
-    for depth, part in enumerate(parse_pointer(pointer)):
-        shown = _upto(pointer, depth + 1)
-        if isinstance(value, dict):
-            if part not in value:
-                raise status("NOT_FOUND", f"JSON Pointer {shown} refers to non-existent object member")
-            value = value[part]
-        elif isinstance(value, list):
-            if part == "-":
-                raise status("FAILED_PRECONDITION", f"JSON Pointer {shown} refers to non-existent array element")
-            value = value[_position(shown, part, value, "OUT_OF_RANGE")]
-        else:
-            raise _inapplicable(shown, value)
+    for part in parse_pointer(pointer):
+        value = value[_key(pointer, value, part, "OUT_OF_RANGE")]
     return value
 
 
-def _position(shown: str, part: str, elements: list[Any], code: str) -> int:
-    """Return the array position that a reference token stands for; `shown` is the pointer up to the token."""
+def _key(pointer: str, value: Any, part: str, code: str) -> str | int:
+    """Return the name or position that a part of a pointer stands for; `code` is for positions beyond the end."""
+    shown = f"JSON Pointer {dump(pointer)}: {dump(part)}"
+    if isinstance(value, dict):
+        if part not in value:
+            raise status("NOT_FOUND", f"{shown} is no member of the object")
+        return part
+    if not isinstance(value, list):
+        raise status("FAILED_PRECONDITION", f"{shown} is not part of {dump(value)}, which is no object or array")
     if not _INDEX.fullmatch(part):
-        raise status("FAILED_PRECONDITION", f"JSON Pointer {shown} is invalid for array value")
-    if int(part) >= len(elements):
-        raise status(code, f"JSON Pointer {shown} is out-of-range for array of size {len(elements)}")
+        raise status("FAILED_PRECONDITION", f"{shown} is no position of an element")
+    if int(part) >= len(value):
+        raise status(code, f"{shown} is beyond the end of an array of size {len(value)}")
     return int(part)
 
 
@@ -94,11 +66,6 @@ def replaced(document: Any, pointer: str, value: Any) -> Any:
 
     Missing objects on the way are created; ``-`` appends to an array. `MISSING` stands for a document that does not
     exist.
-
-    Raises
-    ------
-    ValueError
-        If the pointer leads into a value that is neither an object nor an array.
 
     Examples
     --------
@@ -113,20 +80,15 @@ def replaced(document: Any, pointer: str, value: Any) -> Any:
     root = _open(document)
     current = root
     for depth, part in enumerate(parts):
-        last = depth == len(parts) - 1
-        shown = _upto(pointer, depth + 1)
-        if isinstance(current, dict):
-            current[part] = value if last else _open(current.get(part, MISSING))
-            current = current[part]
-        elif isinstance(current, list) and part == "-":
-            current.append(value if last else {})
-            current = current[-1]
-        elif isinstance(current, list):
-            position = _position(shown, part, current, "FAILED_PRECONDITION")
-            current[position] = value if last else _open(current[position])
-            current = current[position]
-        else:
-            raise _inapplicable(shown, current)
+        key: Any = part
+        if isinstance(current, list) and part == "-":
+            current.append({})
+            key = len(current) - 1
+        elif not isinstance(current, dict):
+            key = _key(pointer, current, part, "FAILED_PRECONDITION")
+        old = current.get(key, MISSING) if isinstance(current, dict) else current[key]
+        current[key] = value if depth == len(parts) - 1 else _open(old)
+        current = current[key]
     return root
 
 

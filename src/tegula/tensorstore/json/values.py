@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tegula.tensorstore.errors import StatusError, ValueStatusError, invalid, type_error
-from tegula.tensorstore.json.binding import float_text
 
 __all__ = ["NumberRangeError", "conversion_error", "parse", "pretty", "sound_text", "to_json_value"]
 
@@ -33,13 +32,7 @@ def conversion_error(error: Exception) -> StatusError:
 
 
 def parse(document: bytes, parse_int: Callable[[str], Any] = int) -> Any:
-    """Return the value of a JSON document, every part of which can be written again.
-
-    Raises
-    ------
-    ValueError, RecursionError
-        If the document is not JSON, or has NaN, a number that no float can hold, or a lone surrogate.
-    """
+    """Return the value of a JSON document, every part of which can be written again."""
     text = document.decode("utf-8-sig")
     value = json.loads(text, parse_constant=_no_number, parse_float=_finite_float, parse_int=parse_int)
     if re.search(r"\\u[dD]", text):
@@ -151,8 +144,6 @@ def _flat(value: Any) -> str:
         return "[" + ", ".join(map(_flat, value)) + "]"
     if isinstance(value, str):
         return _literal(value)
-    if isinstance(value, float):
-        return float_text(value)
     return repr(value)
 
 

@@ -8,26 +8,34 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, TypeAlias, TypeVar
 
 from tegula.engine.documents.forgetting import forget
 from tegula.errors import ConflictError, NotFoundError, TegulaError
 from tegula.stores import ABSENT, Store
 from tegula.stores.capabilities import delete_if
-from tegula.tensorstore.batch import Batch
 from tegula.tensorstore.context import Context, SpecBuilder
 from tegula.tensorstore.errors import StatusError, as_status, invalid, key_bytes, quoted, status, type_error
-from tegula.tensorstore.future import Future, background, failed, immediate
+from tegula.tensorstore.future import Batch, Future, background, failed, immediate
 from tegula.tensorstore.json.values import pretty
-from tegula.tensorstore.kvstore.errors import NotDirectoryError, file_error
-from tegula.tensorstore.kvstore.paths import check_file_key, split_directory
-from tegula.tensorstore.kvstore.ranges import ByteSlice, keys_below, listing_prefix, prefix_of_range
+from tegula.tensorstore.kvstore.paths import NotDirectoryError, check_file_key, file_error, split_directory
 from tegula.tensorstore.kvstore.specs import KvStoreSpec, join_paths
 from tegula.tensorstore.kvstore.staging import StagedStore
 from tegula.tensorstore.kvstore.stores import store_of
 from tegula.tensorstore.kvstore.transaction import Transaction
-from tegula.tensorstore.kvstore.values import UNKNOWN, as_bytes, decode_generation, encode_generation, key_text, stamp
+from tegula.tensorstore.kvstore.values import (
+    UNKNOWN,
+    ByteSlice,
+    as_bytes,
+    decode_generation,
+    encode_generation,
+    key_text,
+    keys_below,
+    listing_prefix,
+    prefix_of_range,
+    stamp,
+)
 from tegula.tensorstore.kvstore.values import KeyRange as _KeyRange
 from tegula.tensorstore.kvstore.values import ReadResult as _ReadResult
 from tegula.tensorstore.kvstore.values import TimestampedStorageGeneration as _Generation
@@ -36,6 +44,7 @@ __all__ = ["KvStore", "open_bound"]
 
 T = TypeVar("T")
 _Keys: TypeAlias = list[bytes]
+_NOT_OPENED = (TegulaError, OSError, ImportError, RuntimeError, TypeError, ValueError)
 
 
 class KvStore:
@@ -451,16 +460,19 @@ class KvStore:
     @property
     def _requests(self) -> int:
         """The store's number of concurrent requests; 0 if it can't be opened: the operation will raise the error."""
-        with suppress(Exception):
+        try:
             return self._store.concurrency
-        return 0
+        except _NOT_OPENED:
+            return 0
 
     @property
     def _is_remote(self) -> bool:
         """Whether a request takes long; false if the store can't be opened, as above."""
-        with suppress(Exception):
-            return self._store.is_remote
-        return False
+        store = self._opened_store
+        try:
+            return self._store.is_remote if store is None or self._transaction is not None else store.is_remote
+        except _NOT_OPENED:
+            return False
 
     def _run_read(self, function: Callable[..., T], *args: Any) -> Future[T]:
         if self._transaction is not None or not self._is_remote:

@@ -2,21 +2,57 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from urllib.parse import quote, unquote_to_bytes
 
+from tegula.errors import TegulaError
 from tegula.stores import Store
-from tegula.tensorstore.errors import StatusError, invalid, key_bytes, quoted
+from tegula.tensorstore.errors import StatusError, ValueStatusError, as_status, invalid, key_bytes, quoted, status
 
 __all__ = [
+    "NotDirectoryError",
     "check_file_key",
     "check_file_path",
     "decode_url_path",
     "encode_url_path",
+    "file_error",
     "key_name",
     "split_directory",
     "split_url",
 ]
+
+_CODES = {
+    "NOT_FOUND": (errno.ENOENT,),
+    "PERMISSION_DENIED": (errno.EACCES, errno.EPERM, errno.EROFS),
+    "RESOURCE_EXHAUSTED": (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM),
+    "INVALID_ARGUMENT": (errno.EINVAL,),
+    "UNAVAILABLE": (errno.EINTR, errno.EAGAIN),
+    "FAILED_PRECONDITION": (errno.ENAMETOOLONG, errno.ENOTEMPTY),
+}
+
+
+class NotDirectoryError(ValueStatusError):
+    """An error for a file in place of the directory of a store."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__("FAILED_PRECONDITION", f"{quoted(root)} is not a directory")
+        self.root = root
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.root,)
+
+
+def file_error(error: TegulaError, path: str) -> StatusError:
+    """Convert a store's error about a file to a status; `path` is the full path of the file."""
+    cause = error.__cause__
+    if not isinstance(cause, OSError):
+        return as_status(error) if error.key is None or cause is not None else invalid_key(path)
+    code = next((code for code, numbers in _CODES.items() if cause.errno in numbers), "UNKNOWN")
+    if isinstance(cause, (FileExistsError, IsADirectoryError, NotADirectoryError)):  # even without a number
+        code = "FAILED_PRECONDITION"
+    return status(code, f"{quoted(path)}: {cause.strerror or cause}")
+
 
 _LOCK_SUFFIX = ".__lock"
 _UNQUOTED = "/!$&'()*+,;:=~"
@@ -43,13 +79,7 @@ def encode_url_path(path: str) -> str:
 
 
 def decode_url_path(text: str) -> str:
-    """Return the path from the path component of a URL.
-
-    Raises
-    ------
-    ValueError
-        If a percent sign is not followed by two hexadecimal digits, or the result is not UTF-8.
-    """
+    """Return the path from the path component of a URL."""
     wrong = _BAD_PERCENT(text)
     if wrong:
         raise invalid(f"Invalid percent-encoding at position {-wrong.start()}: {quoted(text)}")
@@ -60,13 +90,7 @@ def decode_url_path(text: str) -> str:
 
 
 def split_url(text: str, scheme: str) -> str:
-    """Return the part of a URL after its scheme (``memory://``).
-
-    Raises
-    ------
-    ValueError
-        If the URL has another scheme, a query or a fragment.
-    """
+    """Return the part of a URL after its scheme (``memory://``)."""
     if not text.startswith(scheme):
         raise invalid(f'Scheme "{scheme}" not present in url')
     remainder = text[len(scheme) :]
@@ -79,13 +103,7 @@ def split_url(text: str, scheme: str) -> str:
 
 
 def check_file_path(path: str) -> str:
-    """Return the path of a file or directory, or a prefix of such paths, if it is valid.
-
-    Raises
-    ------
-    ValueError
-        If it has empty, ``.`` or ``..`` segments, or a NUL.
-    """
+    """Return the path of a file or directory, or a prefix of such paths, if it is valid."""
     segments = path.split("/")
     inner = segments[1:] if segments[0] == "" else segments
     if inner and inner[-1] == "":
@@ -96,13 +114,7 @@ def check_file_path(path: str) -> str:
 
 
 def check_file_key(path: str) -> str:
-    """Return the full path of a key if it is valid as a file path.
-
-    Raises
-    ------
-    ValueError
-        If it is not valid.
-    """
+    """Return the full path of a key if it is valid as a file path."""
     segments = path.removeprefix("/").split("/")
     if "\0" in path or any(part in ("", ".", "..") or part.endswith(_LOCK_SUFFIX) for part in segments):
         raise invalid_key(path)

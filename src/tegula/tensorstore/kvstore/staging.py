@@ -9,9 +9,8 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from tegula.errors import ConflictError, UnsupportedError
 from tegula.stores.arguments import (
     ABSENT,
     ByteRange,
@@ -25,6 +24,8 @@ from tegula.stores.arguments import (
 )
 from tegula.stores.capabilities import BlockedKeys, blocked_by
 from tegula.stores.interface import Store
+from tegula.tensorstore.errors import invalid, status
+from tegula.tensorstore.kvstore.paths import key_name
 
 __all__ = ["Changeable", "Entry", "Stage", "StagedStore"]
 
@@ -45,20 +46,9 @@ class Changeable(Protocol):
 class Entry:
     """The state of one key in a transaction.
 
-    Attributes
-    ----------
-    store, key : Store, str
-        The store and the key in it.
-    written : bool
-        Whether the transaction writes the key; if not, it has only read it.
-    value : bytes or None
-        The new value; ``None`` to delete the key.
-    expected : generation or None
-        The generation that the key must have in the store when the transaction is committed.
-    token : generation
-        The generation of the new value until it is stored.
-    doomed : bool
-        Whether a condition was not met, so that the transaction can't be committed.
+    An entry that is not written was only read. When the transaction is committed, the key must have the expected
+    generation. The token is the generation of the new value until it is stored; ``None`` as the value deletes the key.
+    The transaction can't be committed if an entry is doomed: a condition was not met.
     """
 
     store: Store
@@ -77,17 +67,7 @@ class Entry:
 
 
 class Stage:
-    """The new values of one transaction, and the calls that compute them again if values they depend on have changed.
-
-    A subclass may override `refuse_second` and `refuse_change` to raise its own errors.
-
-    Parameters
-    ----------
-    repeatable_read : bool
-        Whether all values that were read must still be the same when the transaction is committed.
-    atomic : bool
-        Whether all new values must be stored in one step.
-    """
+    """The new values of one transaction, and the calls that compute them again if what they read has changed."""
 
     def __init__(self, *, repeatable_read: bool = False, atomic: bool = False) -> None:
         self.repeatable_read = repeatable_read
@@ -145,28 +125,14 @@ class Stage:
             self.entries.setdefault(key_id, Entry(store, key, expected=generation))
 
     def involve(self, key_id: KeyId, store: Store, key: str) -> None:
-        """Add a key to an atomic transaction, which can have only one key of a store that is not `Changeable`.
-
-        Raises
-        ------
-        UnsupportedError
-            If there is another such key.
-        """
+        """Add a key to an atomic transaction, which can have only one key of a store that is not `Changeable`."""
         if not self.atomic or isinstance(store, Changeable):
             return
         if self._only is None:
             self._only = (key_id, store, key)
         elif self._only[0] != key_id:
-            self.refuse_second(self._only[1:], (store, key))
-
-    def refuse_second(self, first: tuple[Store, str], second: tuple[Store, str]) -> NoReturn:
-        """Raise the error for an atomic transaction of two keys that can't change in one step."""
-        message = f"keys {first[1]!r} and {second[1]!r} can't change in one step; use a transaction that is not atomic"
-        raise UnsupportedError(message, key=second[1])
-
-    def refuse_change(self, store: Store, key: str) -> NoReturn:
-        """Raise the error for a key that has changed since the transaction first read it."""
-        raise ConflictError("the value has changed since the transaction first read it", key=key)
+            names = " and ".join(sorted((key_name(*self._only[1:]), key_name(store, key))))
+            raise invalid(f"{names} can't change in one step; use a transaction that is not atomic")
 
 
 class StagedStore(BlockedKeys, Store):
@@ -239,17 +205,12 @@ class StagedStore(BlockedKeys, Store):
         return self._put(key, value, None, doomed=doomed)
 
     def confirm(self, key: str, generation: Generation) -> None:
-        """End the transaction with an error if `key` had another generation when it was first read.
-
-        Raises
-        ------
-        ConflictError
-            If the generation was another one.
-        """
+        """End the transaction with an error if `key` had another generation when it was first read."""
         known = self.stage.entries.get(self._key_id(key))
         if known is not None and not known.written and known.expected != generation:
             with self._ending():
-                self.stage.refuse_change(self.base, key)
+                name = key_name(self.base, key)
+                raise status("ABORTED", f"{name} has changed since the transaction first read it")
 
     def size(self, key: str) -> int | None:
         """Return the length of a value in bytes, or ``None`` if there is none."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable
-from typing import Any, Literal, NoReturn, TypeVar
+from typing import Any, Literal, TypeVar
 
 from tegula.engine.concurrency.pool import for_each
 from tegula.engine.documents.forgetting import forget
@@ -18,8 +18,7 @@ from tegula.errors import ConflictError, TegulaError
 from tegula.stores import Store
 from tegula.tensorstore.errors import StatusError, annotate, as_status, invalid, status, type_error
 from tegula.tensorstore.future import Caught, Future, Promise, background, ready
-from tegula.tensorstore.kvstore.errors import file_error
-from tegula.tensorstore.kvstore.paths import key_name
+from tegula.tensorstore.kvstore.paths import file_error, key_name
 from tegula.tensorstore.kvstore.staging import Changeable, Entry, KeyId, Stage, StagedStore
 
 __all__ = ["Transaction"]
@@ -28,28 +27,16 @@ T = TypeVar("T")
 _ATTEMPTS = 1000
 
 
-class _Stage(Stage):
-    """The changes staged by a transaction, with TensorStore's errors."""
-
-    def refuse_second(self, first: tuple[Store, str], second: tuple[Store, str]) -> NoReturn:
-        both = " and ".join(f"read/write {name}" for name in sorted((key_name(*first), key_name(*second))))
-        raise invalid(f"Cannot {both} as single atomic transaction")
-
-    def refuse_change(self, store: Store, key: str) -> NoReturn:
-        changed = "Generation mismatch in repeatable_read transaction"
-        raise status("ABORTED", f"Error reading {key_name(store, key)}: {changed}")
-
-
 def _conflict(entry: Entry) -> StatusError:
     """Return the error for a key that has changed."""
-    return status("ABORTED", f"Error writing {key_name(entry.store, entry.key)}: Generation mismatch")
+    return status("ABORTED", f"{key_name(entry.store, entry.key)} has changed")
 
 
 def _failure(entry: Entry, error: TegulaError) -> StatusError:
     """Return the error for a key that could not be written."""
     if entry.store.local_directory is not None:
-        error = file_error(error, f"{entry.store.local_directory.rstrip('/')}/{entry.key}")
-    return annotate(error, f"Error writing {key_name(entry.store, entry.key)}")
+        return file_error(error, f"{entry.store.local_directory.rstrip('/')}/{entry.key}")
+    return annotate(error, key_name(entry.store, entry.key))
 
 
 class Transaction:
@@ -79,7 +66,7 @@ class Transaction:
     __slots__ = ("__weakref__", "_future", "_lock", "_promise", "_stage", "_state", "_stores")
 
     def __init__(self, atomic: bool = False, repeatable_read: bool = False) -> None:
-        self._stage = _Stage(repeatable_read=bool(repeatable_read), atomic=bool(atomic))
+        self._stage = Stage(repeatable_read=bool(repeatable_read), atomic=bool(atomic))
         self._stores: dict[int, StagedStore] = {}
         self._state: Literal["open", "committing", "aborted"] = "open"
         self._lock = threading.Lock()
@@ -146,13 +133,7 @@ class Transaction:
         self._abort(error)
 
     def _staged(self, store: Store) -> StagedStore:
-        """Return a store with the changes of the transaction.
-
-        Raises
-        ------
-        ValueError
-            If the transaction was aborted, or its commit has started.
-        """
+        """Return a store with the changes of the transaction."""
         self._gate()
         staged = self._stores.get(id(store))
         if staged is None:

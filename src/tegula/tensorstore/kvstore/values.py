@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import struct
 import time as clock
+from collections.abc import Iterator
 from contextlib import suppress
+from operator import index
 from typing import Any, Final, Literal, TypeAlias, cast
 
-from tegula.stores import ABSENT, Generation
+from tegula.stores import ABSENT, ByteRange, Generation, Store
 from tegula.stores.objects.generations import ObjectGeneration
-from tegula.tensorstore.errors import type_error
+from tegula.tensorstore.errors import invalid, status, type_error
 
 __all__ = [
     "NO_VALUE",
     "UNKNOWN",
+    "ByteSlice",
     "KeyRange",
     "ReadResult",
     "State",
@@ -23,6 +26,9 @@ __all__ = [
     "decode_generation",
     "encode_generation",
     "key_text",
+    "keys_below",
+    "listing_prefix",
+    "prefix_of_range",
     "stamp",
 ]
 
@@ -258,3 +264,78 @@ class ReadResult:
 
     def __repr__(self) -> str:
         return f"KvStore.ReadResult(state={self._state!r}, value={self._value!r}, stamp={self.stamp!r})"
+
+
+class ByteSlice:
+    """A range of the bytes of a value; `request` has it in the form that stores accept."""
+
+    __slots__ = ("_start", "_stop", "request")
+
+    def __init__(self, wanted: slice) -> None:
+        if not isinstance(wanted, slice) or wanted.step is not None:
+            raise type_error(f"byte_range must be a slice without a step, not {wanted!r}")
+        try:
+            self._start = 0 if wanted.start is None else index(wanted.start)
+            self._stop = None if wanted.stop is None else index(wanted.stop)
+        except TypeError:
+            raise type_error(f"byte_range must be a slice of integers, not {wanted!r}") from None
+        start, stop = self._start, self._stop
+        if stop is not None and (start < 0 or stop < start):
+            raise invalid(f"Unsupported byte_range slice: {wanted.start}:{wanted.stop}")
+        self.request: ByteRange = (start, None if stop is None else stop - start)
+
+    def is_doubtful(self, value: bytes) -> bool:
+        """Return whether fewer bytes than requested may have been read."""
+        if self._stop is not None:
+            return self._stop == self._start or len(value) < self._stop - self._start
+        return len(value) < -self._start if self._start < 0 else not value
+
+    def check(self, size: int) -> None:
+        """Raise ValueError unless a value of `size` bytes contains the range."""
+        if max(abs(self._start), 0 if self._stop is None else self._stop) > size:
+            shown = f"[{self._start}, {'?' if self._stop is None else self._stop})"
+            text = f"Requested byte range {shown} is not valid for value of size {size}"
+            raise status("OUT_OF_RANGE", text)
+
+
+def prefix_of_range(path: str, range: KeyRange) -> str | None:
+    """Return the prefix (empty or ending in a slash) with exactly the keys of a range; ``None`` if there is none.
+
+    Examples
+    --------
+    >>> prefix_of_range("a/", KeyRange()), prefix_of_range("a/", KeyRange("b/", "b0")), prefix_of_range("a", KeyRange())
+    ('a/', 'a/b/', None)
+    """
+    start, stop = range.inclusive_min, range.exclusive_max
+    if start and stop != (start[:-1] + b"0" if start.endswith(b"/") else None):
+        return None
+    prefix = path + key_text(start)
+    return prefix if (start or not stop) and (not prefix or prefix.endswith("/")) else None
+
+
+def listing_prefix(path: str, range: KeyRange) -> str:
+    """Return a directory of the store that contains all keys of a range.
+
+    Examples
+    --------
+    >>> listing_prefix("a/b", KeyRange()), listing_prefix("a/", KeyRange("c/d", "c/e"))
+    ('a/', 'a/c/')
+    """
+    start, stop = range.inclusive_min, range.exclusive_max
+    common = start.rpartition(b"/")
+    directory = common[0] + common[1]
+    if directory and stop and stop <= directory[:-1] + b"0":
+        path += key_text(directory)
+    return path[: path.rfind("/") + 1]
+
+
+def keys_below(store: Store, path: str, directory: str) -> Iterator[str]:
+    """Yield the keys of a directory, except those in subdirectories whose names do not start with the path."""
+    if len(path) <= len(directory):
+        yield from store.list_prefix(directory)
+        return
+    keys, children = store.list_dir(directory)
+    yield from keys
+    for child in children:
+        if child.startswith(path):
+            yield from store.list_prefix(child)

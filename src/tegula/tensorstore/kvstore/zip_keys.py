@@ -29,17 +29,8 @@ __all__ = ["ZipKeys"]
 class ZipKeys(Store):
     """A zip archive that is open only during each operation; a missing archive counts as empty.
 
-    Each change is committed before the operation returns. Changing many keys at once with `change` appends only one new
-    directory to the archive.
-
-    Parameters
-    ----------
-    path : str
-        The archive.
-    compression : {"stored", "deflated"}
-        How new members are packed.
-    sync : bool
-        Whether changes are on the disk when they are done.
+    Each change is committed before the operation returns; with `sync`, it is on the disk then. Changing many keys at
+    once with `change` appends only one new directory to the archive.
     """
 
     def __init__(self, path: str, *, compression: Literal["stored", "deflated"], sync: bool) -> None:
@@ -81,13 +72,7 @@ class ZipKeys(Store):
                 self.change({key: (None, if_generation)})
 
     def change(self, changes: Mapping[str, tuple[bytes | None, Generation | None]]) -> None:
-        """Set or delete several keys in one commit of the archive.
-
-        Raises
-        ------
-        ConflictError
-            If a key does not have its expected generation; nothing is then changed.
-        """
+        """Set or delete several keys in one commit of the archive."""
         durability: Literal["fsync", "write"] = "fsync" if self._sync else "write"
         with self._lock:
             self._close()

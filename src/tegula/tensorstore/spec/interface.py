@@ -20,14 +20,15 @@ from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.errors import invalid, status, type_error
 
 if TYPE_CHECKING:
-    from tegula.tensorstore.batch import Batch
     from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
     from tegula.tensorstore.constraints.codec_spec import CodecSpec
     from tegula.tensorstore.constraints.dtypes import dtype
     from tegula.tensorstore.constraints.schema import Schema
     from tegula.tensorstore.constraints.unit import Unit
     from tegula.tensorstore.context import Context
+    from tegula.tensorstore.future import Batch
     from tegula.tensorstore.index.domain import IndexDomain
+    from tegula.tensorstore.index.transform import IndexTransform
     from tegula.tensorstore.kvstore.kvstore import KvStore
     from tegula.tensorstore.kvstore.transaction import Transaction
 
@@ -62,11 +63,11 @@ def mode_of(read: bool, write: bool) -> Mode:
 
 
 DRIVERS: Final[dict[str, str]] = {
-    "zarr": "tegula.tensorstore.drivers.zarr2.driver:ZarrSpec",
-    "zarr2": "tegula.tensorstore.drivers.zarr2.driver:ZarrSpec",
-    "zarr3": "tegula.tensorstore.drivers.zarr3.driver:Zarr3Spec",
-    "zarr1": "tegula.tensorstore.drivers.zarr1:Zarr1Spec",
-    "bcolz": "tegula.tensorstore.drivers.bcolz:BcolzSpec",
+    "zarr": "tegula.tensorstore.drivers.zarr2:ZarrSpec",
+    "zarr2": "tegula.tensorstore.drivers.zarr2:ZarrSpec",
+    "zarr3": "tegula.tensorstore.drivers.zarr3:Zarr3Spec",
+    "zarr1": "tegula.tensorstore.drivers.documented:Zarr1Spec",
+    "bcolz": "tegula.tensorstore.drivers.documented:BcolzSpec",
     "json": "tegula.tensorstore.drivers.json:JsonSpec",
     "auto": "tegula.tensorstore.drivers.auto:AutoSpec",
     "array": "tegula.tensorstore.drivers.array:ArraySpec",
@@ -92,13 +93,7 @@ URL_SCHEMES: Final[dict[str, str]] = {
 
 @cache
 def find_driver(name: str) -> type[DriverSpec]:
-    """Return the spec class of a driver.
-
-    Raises
-    ------
-    ValueError
-        If no driver has that name.
-    """
+    """Return the spec class of a driver."""
     try:
         module, _, attribute = DRIVERS[name].partition(":")
     except KeyError:
@@ -108,7 +103,7 @@ def find_driver(name: str) -> type[DriverSpec]:
     return spec_type
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(slots=True, kw_only=True, repr=False)
 class OpenMode:
     """The actions that are allowed on opening; by default, only opening an existing array.
 
@@ -125,7 +120,9 @@ class OpenMode:
 
     Examples
     --------
-    >>> OpenMode(open=True, create=True)
+    >>> mode = OpenMode(open=True)
+    >>> mode.create = True
+    >>> mode
     OpenMode(open=True, create=True)
     """
 
@@ -134,6 +131,11 @@ class OpenMode:
     delete_existing: bool = False
     assume_metadata: bool = False
     assume_cached_metadata: bool = False
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not isinstance(value, (int, type(None))):
+            raise type_error(f"{name} must be true or false, not {value!r:.80}")
+        object.__setattr__(self, name, bool(value))
 
     def __hash__(self) -> int:
         raise type_error("unhashable type: 'tensorstore.OpenMode'")
@@ -147,13 +149,7 @@ class OpenMode:
         return self.open or not self.create
 
     def _check(self) -> OpenMode:
-        """Return the open mode if its flags are compatible.
-
-        Raises
-        ------
-        ValueError
-            If they are incompatible.
-        """
+        """Return the open mode if its flags are compatible."""
         wrong = ""
         if self.delete_existing and not self.create:
             wrong = "`delete_existing` without `create`"
@@ -298,26 +294,22 @@ class Driver(ABC):
             spec.schema._set_rank(self.domain.rank, "rank")
         return spec
 
-    def with_transaction(self, transaction: Transaction | None) -> Driver:
-        """Return the same array with another transaction, or none, for reads and writes.
+    def spec_of_view(self, view: IndexTransform, *, minimal: bool) -> tuple[DriverSpec, IndexTransform]:
+        """Return a spec of this array, and the transform from a view of it to the spec's array."""
+        return self.spec(minimal=minimal), view
 
-        Raises
-        ------
-        NotImplementedError
-            If the driver does not support transactions.
-        """
+    def base_view(self, view: IndexTransform) -> tuple[Driver, IndexTransform] | None:
+        """Return the array below, and the view of it that corresponds to a view of this one; None if there is none."""
+        return None
+
+    def with_transaction(self, transaction: Transaction | None) -> Driver:
+        """Return the same array with another transaction, or none, for reads and writes."""
         if transaction is None:
             return self
         raise status("UNIMPLEMENTED", f'"{self.name}" driver does not support transactions')
 
     def resize(self, options: ResizeOptions) -> Driver:
-        """Change the implicit bounds of the base array and return it with the new domain.
-
-        Raises
-        ------
-        NotImplementedError
-            If the driver can't resize arrays.
-        """
+        """Change the implicit bounds of the base array and return it with the new domain."""
         raise status("UNIMPLEMENTED", "Resize not supported")
 
     def resolve(self, *, fix_resizable_bounds: bool = False, batch: Batch | None = None) -> Driver:
@@ -332,10 +324,8 @@ class Driver(ABC):
         """
         return self
 
-    def storage_statistics(
-        self, indices: Indices, *, query_not_stored: bool = False, query_fully_stored: bool = False
-    ) -> dict[str, Any]:
-        """Return whether the elements at `indices` are stored."""
+    def storage_statistics(self, indices: Indices) -> tuple[bool, bool]:
+        """Return whether none, and whether all, of the elements at `indices` are stored."""
         raise status("UNIMPLEMENTED", "Storage statistics not supported")
 
 
@@ -374,26 +364,14 @@ class DriverSpec(ABC):
     @classmethod
     @abstractmethod
     def from_json(cls, json: dict[str, Any]) -> DriverSpec:
-        """Read the members of a spec (the caller has removed ``transform`` and ``driver``).
-
-        Raises
-        ------
-        ValueError
-            If a member is unknown or not valid.
-        """
+        """Read the members of a spec (the caller has removed ``transform`` and ``driver``)."""
 
     @abstractmethod
     def write(self, builder: SpecBuilder, include_defaults: bool = False) -> dict[str, Any]:
         """Return all members including ``driver`` but not ``transform``; `builder` finishes the resources."""
 
     def url_suffix(self) -> str:
-        """Return the URL components after those of the kvstore.
-
-        Raises
-        ------
-        NotImplementedError
-            If there is no such URL.
-        """
+        """Return the URL components after those of the kvstore."""
         raise status("UNIMPLEMENTED", "URL representation not supported")
 
     # --- resources
@@ -461,11 +439,6 @@ class DriverSpec(ABC):
         **options
             ``minimal``, to drop members that only matter when the array is created; ``recheck_cached_metadata`` and
             ``recheck_cached_data``.
-
-        Raises
-        ------
-        ValueError
-            If they contradict the spec.
         """
 
     def described(self, members: dict[str, Any], data_type: dtype) -> DriverSpec:
@@ -476,10 +449,4 @@ class DriverSpec(ABC):
 
     @abstractmethod
     def open(self, request: Opening) -> Driver:
-        """Open or create the array.
-
-        Raises
-        ------
-        ValueError, NotImplementedError
-            If the array cannot be opened.
-        """
+        """Open or create the array."""

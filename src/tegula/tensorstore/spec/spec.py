@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import marshal
 import os
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
 from typing import Any
 
@@ -19,14 +19,15 @@ from tegula.tensorstore.constraints.schema_views import fill_through, layout_thr
 from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.context import Context, SpecBuilder
 from tegula.tensorstore.errors import StatusError, annotate, invalid, type_error
+from tegula.tensorstore.index.dim import Dim
 from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.index.output_maps import OutputIndexMap
 from tegula.tensorstore.index.transform import Indexable, IndexTransform, compose, identity
 from tegula.tensorstore.json.arguments import only_json
 from tegula.tensorstore.json.binding import MISSING, integer, member, obj, string
 from tegula.tensorstore.json.values import pretty, to_json_value
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening, OpenMode, find_driver
-from tegula.tensorstore.spec.schemas import schema_outward
 from tegula.tensorstore.spec.urls import driver_json_of_url, url_of
 
 __all__ = ["OpenMode", "Spec", "merged_flags"]
@@ -203,9 +204,9 @@ class Spec(Indexable):
 
     @property
     def open_mode(self) -> OpenMode:
-        """The actions that are allowed on opening."""
+        """The actions that are allowed on opening; a copy."""
         flags = self._driver.flags
-        return OpenMode(open=True) if flags == OpenMode() else flags
+        return OpenMode(open=True) if flags == OpenMode() else replace(flags)
 
     @property
     def kvstore(self) -> KvStore.Spec | None:
@@ -384,7 +385,7 @@ def _updated(spec: Spec, options: dict[str, Any]) -> Spec:
     schema: Schema | None = None
     if constraints:
         schema = Schema(**constraints)
-        changes["schema"] = schema if spec._view is None else schema_outward(schema, spec._view)
+        changes["schema"] = schema if spec._view is None else _schema_outward(schema, spec._view)
     # resources are bound last
     binding = {name: options.pop(name) for name in ("unbind_context", "strip_context", "context") if name in options}
     if options:
@@ -423,3 +424,38 @@ def _recheck(name: str, value: Any) -> Any:
     if isinstance(value, (int, float)):
         return float(value)
     raise type_error(f"Invalid {name}")
+
+
+def _schema_outward(schema: Schema, transform: IndexTransform) -> Schema:
+    """Convert constraints on a view to constraints on the array; raise if the transform is not invertible."""
+    if schema.rank is None:
+        return schema
+    if schema.rank != transform.input_rank:
+        raise invalid(f"A schema of rank {schema.rank} does not fit a view of rank {transform.input_rank}")
+    domain = schema.domain
+    back = _inverse(transform, transform.domain if domain is None else domain)
+    return schema._through(back, None if domain is None else back.domain)
+
+
+def _inverse(transform: IndexTransform, domain: IndexDomain) -> IndexTransform:
+    """Return the inverse of a transform; its domain is the image of `domain`."""
+    maps: dict[int, OutputIndexMap] = {}
+    dims: list[Dim] = []
+    for output, output_map in enumerate(transform.output):
+        axis, stride = output_map.input_dimension, output_map.stride
+        if axis is None or axis in maps or stride not in (1, -1):
+            raise invalid(f"Transform is not invertible: output dimension {output}")
+        maps[axis] = OutputIndexMap(input_dimension=output, offset=-output_map.offset * stride, stride=stride)
+        dim = domain[axis]
+        low, high = (dim.inclusive_min, dim.inclusive_max)[::stride]
+        implicit_lower, implicit_upper = (dim.implicit_lower, dim.implicit_upper)[::stride]
+        upper = _moved(high, stride, output_map.offset) + 1
+        dims.append(Dim._make(_moved(low, stride, output_map.offset), upper, implicit_lower, implicit_upper, dim.label))
+    if len(maps) != transform.input_rank:
+        raise invalid("Transform is not invertible")
+    return IndexTransform(dims, output=[maps[axis] for axis in range(transform.input_rank)])
+
+
+def _moved(bound: int, stride: int, offset: int) -> int:
+    infinite = abs(bound) >= 2**62 - 1
+    return bound * stride if infinite else bound * stride + offset

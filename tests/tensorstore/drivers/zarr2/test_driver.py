@@ -1,7 +1,6 @@
 """The `zarr` driver against TensorStore itself: the meaning of specs, the stored values, and what tegula adds."""
 
 import json
-import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -13,6 +12,7 @@ import pytest
 import tensorstore
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tests.tensorstore.recorded_errors import kind_and_code
 
 import tegula
 import tegula.tensorstore as ts
@@ -30,8 +30,7 @@ def outcome(call: Callable[[], Any]) -> Any:
     try:
         return "ok", call()
     except Exception as error:
-        kinds = [kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins"]
-        return kinds[0], re.sub(r" \[(tensorstore_spec|source locations)=.*", "", str(error), flags=re.DOTALL)
+        return "error", kind_and_code(error)
 
 
 def some(**members: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:

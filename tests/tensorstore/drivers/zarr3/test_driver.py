@@ -10,6 +10,7 @@ import tensorstore
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tensorstore.recorded_errors import kind_and_code
 
 import tegula
 import tegula.tensorstore as ts
@@ -184,7 +185,7 @@ def test_what_is_out_of_bounds(term: Any) -> None:
                 view = array[term]
                 outcomes.append(act(view))
             except (ValueError, IndexError) as error:
-                outcomes.append(str(error).split(" [")[0])
+                outcomes.append(kind_and_code(error))
         results.append((outcomes, array.read().result().tolist()))
     assert results[0] == results[1]
 

@@ -12,7 +12,7 @@ from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.casting import convert, convertible
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import SpecBuilder
-from tegula.tensorstore.drivers.virtual import AdapterDriver, VirtualSpec, driver_spec_of_view, read_base
+from tegula.tensorstore.drivers.virtual import AdapterDriver, VirtualSpec, read_base
 from tegula.tensorstore.errors import invalid
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.transform import IndexTransform
@@ -116,20 +116,7 @@ class CastSpec(VirtualSpec):
 
 
 class CastDriver(AdapterDriver):
-    """The driver of an array that is converted as it is read and written.
-
-    Parameters
-    ----------
-    base : Driver
-        The array to convert.
-    dtype : dtype
-        The data type to convert to.
-
-    Raises
-    ------
-    ValueError
-        If no conversion exists for the access (reading or writing) that the base allows.
-    """
+    """The driver of an array that is converted to a data type as it is read and written."""
 
     name = "cast"
 
@@ -160,20 +147,14 @@ class CastDriver(AdapterDriver):
         self.base.write(indices, convert(values, self.dtype.name, wanted.name, wanted.numpy_dtype))
 
     def spec_of_view(self, view: IndexTransform, *, minimal: bool) -> tuple[DriverSpec, IndexTransform]:
-        """Return a spec, and the transform from a view to the spec's array."""
-        below, transform = driver_spec_of_view(self.base, view, minimal=minimal)
+        below, transform = self.base.spec_of_view(view, minimal=minimal)
         return CastSpec.of(Spec._of(below, None), self.dtype), transform
 
     def base_view(self, view: IndexTransform) -> tuple[Driver, IndexTransform]:
-        """Return the base, and the view of it that corresponds to a view of this array."""
         return self.base, view
 
     def resize(self, options: ResizeOptions) -> Driver:
         return self.over(self.base.resize(options))
 
-    def storage_statistics(
-        self, indices: Indices, *, query_not_stored: bool = False, query_fully_stored: bool = False
-    ) -> dict[str, Any]:
-        return self.base.storage_statistics(
-            indices, query_not_stored=query_not_stored, query_fully_stored=query_fully_stored
-        )
+    def storage_statistics(self, indices: Indices) -> tuple[bool, bool]:
+        return self.base.storage_statistics(indices)

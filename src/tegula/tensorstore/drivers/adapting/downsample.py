@@ -17,7 +17,7 @@ from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.schema_views import fill_through, layout_through, units_through
 from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.viewed import Viewed, array_rank
-from tegula.tensorstore.drivers.virtual import AdapterDriver, VirtualSpec, driver_spec_of_view, read_base
+from tegula.tensorstore.drivers.virtual import AdapterDriver, VirtualSpec, read_base
 from tegula.tensorstore.errors import StatusError, annotate, invalid
 from tegula.tensorstore.index.dim import Dim
 from tegula.tensorstore.index.domain import IndexDomain
@@ -46,13 +46,7 @@ class DownsampleSpec(VirtualSpec):
 
     @classmethod
     def of(cls, base: Spec, factors: tuple[int, ...], method: str) -> DownsampleSpec:
-        """Return the spec of a downsampled array.
-
-        Raises
-        ------
-        ValueError
-            If the factors or the method are not valid.
-        """
+        """Return the spec of a downsampled array."""
         one_of(method, METHODS)
         _check_factors(factors)
         self = cls()
@@ -96,24 +90,7 @@ class DownsampleSpec(VirtualSpec):
 
 
 class DownsampleDriver(AdapterDriver):
-    """The driver of a downsampled view of another array.
-
-    Parameters
-    ----------
-    base : Driver
-        The underlying array.
-    view : IndexTransform
-        The view of the array to downsample.
-    factors : tuple of int
-        The shape of a block.
-    method : str
-        The method that reduces a block to one element.
-
-    Raises
-    ------
-    ValueError
-        If the factors or the method are not valid for the view.
-    """
+    """The driver of a view of another array, with each block of the shape `factors` reduced to one element."""
 
     name = "downsample"
     mode = "r"
@@ -122,9 +99,7 @@ class DownsampleDriver(AdapterDriver):
     def __init__(self, base: Driver, view: IndexTransform, factors: tuple[int, ...], method: str) -> None:
         one_of(method, METHODS)
         if len(factors) != view.input_rank:
-            raise invalid(
-                f"Number of downsample factors ({len(factors)}) does not match TensorStore rank ({view.input_rank})"
-            )
+            raise invalid(f"{len(factors)} downsample factors do not fit the rank {view.input_rank}")
         _check_factors(factors)
         if not supports(method, base.dtype.numpy_dtype):
             raise invalid(f'Downsample method "{method}" does not support data type "{base.dtype.name}"')
@@ -167,8 +142,7 @@ class DownsampleDriver(AdapterDriver):
         raise invalid("Destination does not support writing.")
 
     def spec_of_view(self, view: IndexTransform, *, minimal: bool) -> tuple[DriverSpec, IndexTransform]:
-        """Return a spec, and the transform from a view to the spec's array."""
-        base_spec, transform = driver_spec_of_view(self.base, self._below.view, minimal=minimal)
+        base_spec, transform = self.base.spec_of_view(self._below.view, minimal=minimal)
         return DownsampleSpec.of(Spec._of(base_spec, transform), self.factors, self.method), view
 
     def base_view(self, view: IndexTransform) -> tuple[Driver, IndexTransform] | None:
@@ -201,9 +175,7 @@ class DownsampleDriver(AdapterDriver):
     def over(self, base: Driver) -> Driver:
         return DownsampleDriver(base, resolved_transform(self._below.view, base.domain), self.factors, self.method)
 
-    def storage_statistics(
-        self, indices: Indices, *, query_not_stored: bool = False, query_fully_stored: bool = False
-    ) -> dict[str, Any]:
+    def storage_statistics(self, indices: Indices) -> tuple[bool, bool]:
         """Return the statistics of the box of blocks that contains the indices."""
         box = []
         for axis, (term, factor) in enumerate(zip(indices, self.factors, strict=True)):
@@ -211,18 +183,13 @@ class DownsampleDriver(AdapterDriver):
             low, high = self._below.domain.inclusive_min[axis], self._below.domain.exclusive_max[axis]
             box.append(slice(max(first * factor, low), max(low, min((last + 1) * factor, high)), 1))
         view = compose(self._below.view, identity(self._below.domain)[tuple(box)])
-        selection = select(view, self.base.domain)
-        return self.base.storage_statistics(
-            selection.indices, query_not_stored=query_not_stored, query_fully_stored=query_fully_stored
-        )
+        return self.base.storage_statistics(select(view, self.base.domain).indices)
 
 
 def _check_rank(base: Spec, factors: tuple[int, ...]) -> None:
     rank = base.rank
     if rank is not None and rank != len(factors):
-        raise invalid(
-            f"Rank specified by rank ({len(factors)}) does not match existing rank specified by schema ({rank})"
-        )
+        raise invalid(f"{len(factors)} downsample factors do not fit the rank {rank}")
 
 
 def _check_factors(factors: tuple[int, ...]) -> None:

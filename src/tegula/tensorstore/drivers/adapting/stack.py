@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from copy import copy
@@ -15,9 +14,8 @@ from tegula.errors import TegulaError
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Context, SpecBuilder
-from tegula.tensorstore.drivers.cells import cells
-from tegula.tensorstore.drivers.viewed import Viewed, result_shape
-from tegula.tensorstore.drivers.virtual import VirtualSpec, driver_spec_of_view
+from tegula.tensorstore.drivers.viewed import Viewed, cells, result_shape
+from tegula.tensorstore.drivers.virtual import VirtualSpec
 from tegula.tensorstore.errors import StatusError, annotate, invalid
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json.binding import MISSING, array_of, member, obj
@@ -31,61 +29,41 @@ __all__ = ["Layer", "StackDriver", "StackSpec", "checked_layers"]
 
 _Values = npt.NDArray[Any]
 _Units: TypeAlias = "tuple[Unit | None, ...]"
-_ACCESS = {"r": "Read", "w": "Write"}
 
 
 class Layer:
-    """One layer of a stack: an open array, or a spec that is opened when the array is needed.
+    """One layer of a stack: an open array, or a spec that is opened when the array is needed."""
 
-    Parameters
-    ----------
-    source : Spec or Viewed
-        The spec, or the open array.
-
-    Attributes
-    ----------
-    domain : IndexDomain
-        The domain of the layer in the stack.
-    dtype : dtype or None
-        The data type; None if unknown.
-    dimension_units : tuple of (Unit or None), optional
-        The units of the dimensions; None if unknown.
-    spec : Spec or None
-        The spec to open.
-    opened : Viewed or None
-        The open array.
-
-    Raises
-    ------
-    ValueError
-        If the domain is unknown.
-    """
-
-    __slots__ = ("dimension_units", "domain", "dtype", "opened", "spec")
+    __slots__ = ("dimension_units", "domain", "dtype", "source")
 
     def __init__(self, source: Spec | Viewed) -> None:
         domain = source.domain
         if domain is None:
             raise invalid("Domain must be specified")
-        self.domain = domain
-        self.dtype = source.dtype
-        self.dimension_units = source.dimension_units
-        self.spec = source if isinstance(source, Spec) else None
-        self.opened = None if isinstance(source, Spec) else source
+        self.domain, self.dtype, self.dimension_units, self.source = (
+            domain,
+            source.dtype,
+            source.dimension_units,
+            source,
+        )
+
+    @property
+    def opened(self) -> Viewed | None:
+        """The array, if it is open."""
+        return self.source if isinstance(self.source, Viewed) else None
 
     def open(self, request: Opening) -> Viewed:
         """Return the array, opening it if necessary."""
-        if self.opened is None:
-            assert self.spec is not None
-            self.opened = Viewed(*self.spec._open(request))
-        return self.opened
+        if isinstance(self.source, Spec):
+            self.source = Viewed(*self.source._open(request))
+        return self.source
 
     def described(self, minimal: bool) -> Spec:
         """Return the spec of the layer."""
-        if self.opened is None:
-            assert self.spec is not None
-            return self.spec
-        return Spec._of(*driver_spec_of_view(self.opened.driver, self.opened.view, minimal=minimal))
+        source = self.source
+        if isinstance(source, Spec):
+            return source
+        return Spec._of(*source.driver.spec_of_view(source.view, minimal=minimal))
 
 
 class StackSpec(VirtualSpec):
@@ -130,7 +108,7 @@ class StackSpec(VirtualSpec):
                 source = spec.copy()
                 source.update(dtype=self.schema.dtype)
             sources.append(source)
-        layers = checked_layers(sources, self.schema, "Specified dtype ({}) does not match existing value ({})")
+        layers = checked_layers(sources, self.schema)
         driver = StackDriver(layers, self.schema, request.context, request.transaction)
         driver.mode = request.mode
         driver.bindings = self.bindings
@@ -138,17 +116,7 @@ class StackSpec(VirtualSpec):
 
 
 class StackDriver(Driver):
-    """The driver of several arrays as layers of one array.
-
-    Parameters
-    ----------
-    layers : sequence of Layer
-        The layers; later layers cover earlier ones.
-    schema : Schema
-        The data type, domain and units, if given.
-    context, transaction
-        The context and the transaction to open layers with.
-    """
+    """The driver of several arrays as layers of one array; later layers cover earlier ones."""
 
     name = "stack"
     resizes = False
@@ -170,16 +138,8 @@ class StackDriver(Driver):
         self.dimension_units = _merged_units(schema, [layer.dimension_units for layer in layers])
         self.chunk_layout = ChunkLayout()
         self.slow = any(layer.opened is None or layer.opened.driver.slow for layer in layers)
-        self._edges = [
-            np.unique(
-                [
-                    end
-                    for layer in layers
-                    for end in (layer.domain.inclusive_min[axis], layer.domain.exclusive_max[axis])
-                ]
-            )
-            for axis in range(domain.rank)
-        ]
+        ends = [bounds for layer in layers for bounds in (layer.domain.inclusive_min, layer.domain.exclusive_max)]
+        self._edges = [np.unique(bounds) for bounds in zip(*ends)] if ends else [np.empty(0)] * domain.rank
         self._numbers: dict[tuple[int, ...], int] = {}
 
     def _layer_at(self, numbers: tuple[int, ...], access: Literal["r", "w"] | None = None) -> Viewed:
@@ -189,7 +149,7 @@ class StackDriver(Driver):
         number = self._numbers[numbers]
         layer = self.layers[number].open(Opening(self._context, self._transaction, "r" in self.mode, "w" in self.mode))
         if access and access not in layer.driver.mode:
-            raise invalid(f"Layer {number}: {_ACCESS[access]} mode not supported")
+            raise invalid(f"Layer {number}: mode {access} not supported")
         return layer
 
     def _find_layer(self, numbers: tuple[int, ...]) -> int:
@@ -201,8 +161,7 @@ class StackDriver(Driver):
                 ends = zip(layer.domain.inclusive_min, inside, layer.domain.exclusive_max)
                 if all(start is not None and low <= start < high for low, start, high in ends):
                     return number
-        shown = ", ".join("-4611686018427387903" if start is None else str(start) for start in inside)
-        raise invalid(f'Cell with origin={{{shown}}} missing layer mapping in "stack" driver')
+        raise invalid(f'the "stack" driver has no layer at {inside}')
 
     def _locate(self, axis: int, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         return np.searchsorted(self._edges[axis], numbers, side="right") - 1
@@ -240,21 +199,16 @@ class StackDriver(Driver):
         other._transaction = transaction
         other.layers = []
         for layer in self.layers:
-            opened = layer.opened
-            reopened = None if opened is None else Viewed(opened.driver.with_transaction(transaction), opened.view)
-            other.layers.append(Layer(reopened or layer.described(False)))
+            source = layer.source
+            if isinstance(source, Viewed):
+                source = Viewed(source.driver.with_transaction(transaction), source.view)
+            other.layers.append(Layer(source))
         other._numbers = {}
         return other
 
 
-def checked_layers(sources: Sequence[Spec | Viewed], schema: Schema, mismatch: str) -> list[Layer]:
-    """Return the layers of arrays, which must fit together and fit a schema.
-
-    Raises
-    ------
-    ValueError
-        If a layer has no domain, a different data type (`mismatch` is the message), or a different rank.
-    """
+def checked_layers(sources: Sequence[Spec | Viewed], schema: Schema) -> list[Layer]:
+    """Return the layers of arrays, which must fit together and fit a schema."""
     layers = []
     for number, source in enumerate(sources):
         try:
@@ -265,13 +219,10 @@ def checked_layers(sources: Sequence[Spec | Viewed], schema: Schema, mismatch: s
     for number, layer in enumerate(layers):
         dtype = dtype or layer.dtype
         if layer.dtype is not None and dtype is not None and layer.dtype != dtype:
-            raise invalid(f"Layer {number}: {mismatch.format(layer.dtype.name, dtype.name)}")
+            raise invalid(f"Layer {number}: dtype {layer.dtype.name} does not match {dtype.name}")
         rank = layer.domain.rank if rank is None else rank
         if layer.domain.rank != rank:
-            raise invalid(
-                f"Layer {number}: Layer domain {layer.domain} of rank {layer.domain.rank} does not match layer 0 rank "
-                f"of {rank}"
-            )
+            raise invalid(f"Layer {number}: rank {layer.domain.rank} does not match {rank}")
     return layers
 
 
@@ -293,6 +244,5 @@ def _hull(domains: Sequence[IndexDomain]) -> IndexDomain:
         try:
             hull = hull.hull(domain)
         except StatusError as error:
-            reason = re.sub(r"^Cannot hull .*: (?=Mismatch)", "", error.sentence)
-            raise invalid(f"Layer {number}: {reason}") from error
-    return IndexDomain(inclusive_min=hull.inclusive_min, exclusive_max=hull.exclusive_max, labels=hull.labels)
+            raise annotate(error, f"Layer {number}") from error
+    return hull.mark_bounds_implicit[False]

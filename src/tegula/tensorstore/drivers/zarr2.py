@@ -1,0 +1,220 @@
+"""The ``zarr`` driver: Zarr v2 arrays."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy.typing as npt
+
+from tegula.formats import zarr2
+from tegula.formats.leniency import plain_zarr2
+from tegula.formats.numpy_types import dtype_from_json, dtype_to_json
+from tegula.metadata.chunk_keys import v2_keys
+from tegula.metadata.data_types import EXTENDED_DTYPES, OBJECT, DataType
+from tegula.metadata.nodes import ArrayMetadata
+from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
+from tegula.tensorstore.constraints.chunk_shapes import choose_shape
+from tegula.tensorstore.constraints.codec_spec import (
+    DEFAULT_COMPRESSOR,
+    CodecSpec,
+    compressor_from_json,
+    filters_from_json,
+)
+from tegula.tensorstore.constraints.schema import Schema
+from tegula.tensorstore.constraints.zarr3_codecs import Layout
+from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
+from tegula.tensorstore.drivers.metadata import Metadata, Reader
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.json.binding import dump, integer, invalid, known_only, member, obj, one_of, string, take
+from tegula.tensorstore.kvstore.kvstore import KvStore
+
+__all__ = ["ZarrDriver", "ZarrSpec"]
+
+_SEPARATOR = "dimension_separator"
+
+
+class ZarrSpec(KeyedSpec):
+    """The spec of a Zarr v2 array, whose document may have another key."""
+
+    name = "zarr"
+    format_name = "zarr2"
+    compared_otherwise = frozenset((_SEPARATOR,))
+    codec_members = '"compressor" or "filters"'
+    key = zarr2.SHAPE_KEY
+    type_to_json = staticmethod(dtype_to_json)
+
+    # --- JSON
+
+    def read_members(self, members: dict[str, Any]) -> None:
+        if "metadata" in members:
+            with member("metadata"):
+                metadata = obj(members.pop("metadata"))
+                self.constraints = self.read_metadata(metadata) if metadata else self.anything
+                known_only(metadata)
+        separator = take(members, "key_encoding", self._key_encoding)
+        if separator is not None:
+            self.constraints = replace(self.constraints, json={**self.constraints.json, _SEPARATOR: separator})
+        self.key = take(members, "metadata_key", string, self.key)
+        self.read_shown(members)
+        if (shown := self.shown) is not None:
+            rank = self.get_rank()
+            self.schema._set_dtype(shown.dtype)
+            if rank is not None:
+                self.schema._set_rank(rank, "rank")
+        if self.constraints is not self.anything or self.schema._domain is not None:
+            self.get_domain()  # refuses members that contradict each other
+
+    def _key_encoding(self, value: Any) -> str:
+        separator = one_of(value, (".", "/"))
+        in_metadata = self.constraints.json.get(_SEPARATOR, separator)
+        if in_metadata != separator:
+            raise invalid(f"{dump(separator)} is not the value in metadata, {dump(in_metadata)}")
+        return separator
+
+    def write_members(self, *, include_defaults: bool) -> dict[str, Any]:
+        json: dict[str, Any] = {}
+        metadata = dict(sorted(self.constraints.json.items()))
+        if metadata or include_defaults:
+            json["metadata"] = metadata
+        if self.key != zarr2.SHAPE_KEY:
+            json["metadata_key"] = self.key
+        return {**json, **self.write_shown()}
+
+    def url_suffix(self) -> str:
+        if self.key != zarr2.SHAPE_KEY:
+            raise self.no_url_error("non-default metadata_key")
+        return super().url_suffix()
+
+    @staticmethod
+    def read_metadata(members: dict[str, Any]) -> Metadata:
+        reader = Reader(members)
+        reader.take("zarr_format", lambda value: integer(value, 2, 2))
+        shape, chunks = reader.take_sizes("shape"), reader.take_sizes("chunks", 1)
+        written = members.get("dtype")
+        data_type = reader.take("dtype", lambda value: dtype_from_json(value, ".zarray"), dtype_to_json)
+        if isinstance(written, str) and written[0] in "<>|":  # such as "<i1", which stays
+            reader.json["dtype"] = written
+        reader.take("compressor", compressor_from_json)
+        filters = reader.take("filters", filters_from_json)
+        if data_type is OBJECT:
+            with member("dtype"):
+                data_type, _ = zarr2.with_serializer(data_type, zarr2.codecs_from_json(filters, "filters"))
+        fill = reader.take_fill("dtype", data_type, zarr2.read_fill, _fill_to_json)
+        reader.take("order", lambda value: one_of(value, ("C", "F")))
+        reader.take(_SEPARATOR, lambda value: one_of(value, (".", "/")))
+        return Metadata(json=reader.json, shape=shape, chunk_shape=chunks, data_type=data_type, fill=fill)
+
+    @classmethod
+    def read_stored(cls, document: dict[str, Any]) -> Metadata:
+        return cls.read_metadata(plain_zarr2(document))
+
+    # --- properties known before opening
+
+    @staticmethod
+    def chunks_of(metadata: Metadata, rank: int) -> tuple[tuple[int, ...] | None, Layout]:
+        # without known chunks, there are still those of the dimensions of elements
+        chunks = (0,) * rank if metadata.chunk_shape is None else metadata.chunk_shape
+        order = metadata.json.get("order")
+        return chunks, Layout(None if order is None else _inner_order(order, rank, rank), chunks)
+
+    @staticmethod
+    def codec_of(metadata: Metadata) -> CodecSpec:
+        members = {name: metadata.json[name] for name in ("compressor", "filters") if name in metadata.json}
+        return CodecSpec._of("zarr", **{"filters": None, **members})
+
+    # --- documents
+
+    def completed(self, node: ArrayMetadata) -> ArrayMetadata:
+        separator = self.constraints.json.get(_SEPARATOR, node.keys.separator)
+        if separator == node.keys.separator:
+            return node
+        stored = self.stored_metadata(node).json
+        return node if _SEPARATOR in stored else replace(node, keys=v2_keys(separator))
+
+    def check_members(self, stored: Metadata) -> None:
+        super().check_members(stored)
+        wanted = self.constraints.json.get(_SEPARATOR)
+        if wanted is not None and wanted != (found := stored.json.get(_SEPARATOR, wanted)):
+            raise invalid(f'Expected "{_SEPARATOR}" of {dump(wanted)} but received: {dump(found)}')
+
+    def new_members(
+        self, data_type: DataType, domain: IndexDomain, rank: int, layout: ChunkLayout, fill: npt.NDArray[Any] | None
+    ) -> dict[str, Any]:
+        _refuse_units(self.schema)
+        layout._merge_grid("read_chunk", layout._grid("write"))  # there is only one grid
+        chunks = choose_shape(*layout._grid("read")._numbers(domain.rank), domain.shape)[:rank]
+        if prod(chunks) * max(data_type.itemsize, 1) >= 2**63 - 1:
+            raise invalid(f"Product of chunk dimensions {[*chunks]} is too large")
+        codecs, members = self.get_codec()._members, self.constraints.json
+        return {
+            "zarr_format": 2,
+            "shape": [*domain.shape[:rank]],
+            "chunks": [*chunks],
+            "dtype": members["dtype"] if "dtype" in members else dtype_to_json(data_type),
+            "compressor": codecs.get("compressor", DEFAULT_COMPRESSOR),
+            "fill_value": _fill_to_json(fill, data_type),
+            "order": members["order"] if "order" in members else _chosen_order(layout, rank),
+            "filters": codecs.get("filters"),
+            _SEPARATOR: members.get(_SEPARATOR, "."),
+        }
+
+    def driver(self, kvstore: KvStore, node: ArrayMetadata) -> ZarrDriver:
+        return ZarrDriver(self, kvstore, node)
+
+
+class ZarrDriver(KeyedDriver):
+    """The driver of a Zarr v2 array."""
+
+    name = "zarr"
+    wrong_fill = "INVALID_ARGUMENT"
+
+    def __init__(self, source: ZarrSpec, kvstore: KvStore, node: ArrayMetadata) -> None:
+        super().__init__(source, kvstore, node, write_empty=node.fill_value is None)
+        self.dimension_units = (None,) * self.domain.rank
+
+    def check_schema(self, schema: Schema) -> None:
+        super().check_schema(schema)
+        _refuse_units(schema)
+
+    def spec_members(self) -> dict[str, Any]:
+        members = super().spec_members()
+        separator = self.array.metadata.keys.separator
+        return {
+            **members,
+            "metadata": members["metadata"].with_members(self.array.shape, dimension_separator=separator),
+        }
+
+
+def _refuse_units(schema: Schema) -> None:
+    if any(unit is not None for unit in schema.dimension_units or ()):
+        raise invalid("Dimension units not supported by zarr driver")
+
+
+def _inner_order(order: str, chunked: int, full: int) -> tuple[int, ...]:
+    """Return the order of the dimensions in a chunk; the dimensions of an element always come last."""
+    return (*range(chunked)[:: 1 if order == "C" else -1], *range(chunked, full))
+
+
+def _chosen_order(layout: ChunkLayout, chunked: int) -> str:
+    wanted = layout.inner_order or layout.inner_order_soft_constraint
+    for order in "CF":
+        if wanted is None or wanted == _inner_order(order, chunked, len(wanted)):
+            return order
+    if layout.inner_order is not None:
+        raise invalid(f'Invalid "inner_order" constraint: {[*layout.inner_order]}')
+    return "C"
+
+
+def _fill_to_json(fill: npt.NDArray[Any] | None, data_type: DataType) -> Any:
+    """Write a ``fill_value`` as TensorStore does: all bytes of text and raw bytes, and any NaN as ``"NaN"``."""
+    if fill is not None and data_type.numpy.kind == "S" and data_type.numpy not in EXTENDED_DTYPES:
+        return base64.b64encode(fill.tobytes()).decode()
+    value = zarr2.write_fill(fill, data_type)
+    return [_plain_nan(part) for part in value] if isinstance(value, list) else _plain_nan(value)
+
+
+def _plain_nan(value: Any) -> Any:
+    return "NaN" if isinstance(value, str) and value.startswith("0x") else value

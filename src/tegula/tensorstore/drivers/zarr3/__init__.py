@@ -1,1 +1,0 @@
-"""The driver ``zarr3``."""

@@ -1,0 +1,71 @@
+"""The driver that detects what a path names: documents of views, which `tegula.save_view` stores."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula
+import tegula.tensorstore as ts
+
+VALUES = np.arange(24.0).reshape(6, 4)
+
+
+@pytest.fixture
+def joined(tmp_path: Path) -> Any:
+    for number, format in enumerate(("zarr2", "zarr3", "bcolz", "zarr1")):
+        tegula.create_array(tmp_path / str(number), data=VALUES + 100 * number, format=format, chunks=(2, 4))
+    return tegula.concat([tmp_path / str(number) for number in range(4)])
+
+
+def test_documents_of_views_are_opened_with_their_paths(
+    tmp_path: Path, joined: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    path = tmp_path / "all.json"
+    for view in (
+        joined,
+        joined[3:, ::-2].T,
+        joined[5, 1],
+        joined[[1, 20]].astype("f4"),
+        tegula.open(tmp_path / "1").lazy,
+    ):
+        tegula.save_view(view, path)
+        file = {"driver": "auto", "kvstore": {"driver": "file", "path": str(path)}}
+        for target in ("../all.json", str(path), path, path.as_uri(), file):
+            found = ts.open(target).result()
+            assert (found.shape, found.dtype.numpy_dtype) == (view.shape, view.dtype)
+            np.testing.assert_array_equal(found.read().result(), view[...])
+    ts.open(os.path.join("..", "all.json")).result()[0, 0].write(-1).result()
+    assert tegula.open(tmp_path / "1")[0, 0] == -1
+
+
+def test_other_documents_are_none_of_views(tmp_path: Path, joined: Any) -> None:
+    for text in ("{}", '{"driver": 3}', "[1]"):
+        (tmp_path / "x.json").write_text(text)
+        with pytest.raises(ValueError, match=r"detect format|object"):
+            ts.open(str(tmp_path / "x.json")).result()
+    tegula.save_view(joined, tmp_path / "all.json")
+    spec = json.loads((tmp_path / "all.json").read_text())
+    for _ in range(20):
+        spec = {"driver": "stack", "dtype": "float64", "layers": [spec]}
+    (tmp_path / "x.json").write_text(json.dumps(spec))
+    with pytest.raises(ValueError, match="levels deep"):
+        ts.open(str(tmp_path / "x.json")).result()
+
+
+def test_a_document_in_memory_names_no_files(tmp_path: Path, joined: Any) -> None:
+    tegula.save_view(joined, tmp_path / "all.json")
+    spec = json.loads((tmp_path / "all.json").read_text())
+    for layer in spec["layers"]:
+        layer["kvstore"]["path"] = str(tmp_path / layer["kvstore"]["path"])
+    context = ts.Context()
+    ts.KvStore.open("memory://v/", context=context).result().write("x.json", json.dumps(spec)).result()
+    with pytest.raises(NotImplementedError, match="on this machine"):
+        ts.open("memory://v/x.json", context=context).result()
