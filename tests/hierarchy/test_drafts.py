@@ -63,7 +63,7 @@ def test_a_hierarchy_is_used_as_any_other(old: Path, tmp_path: Path) -> None:
     assert dict(group["g"].attrs) == {"title": "Δ"}
     assert group["g/deep/inner/x"].dimension_names == ("time",)
     assert group["g/scalar"][()] == 7
-    assert "x (4,) float64" in str(group.tree())
+    assert "x (time: 4) float64" in str(group.tree())
     assert np.array_equal(pickle.loads(pickle.dumps(group["g/a"]))[...], expected(old))
     for place in (old, old / "g", group["g"]):
         report = tegula.check(place)
