@@ -309,7 +309,7 @@ def test_errors_name_the_axis_of_the_document(bounds: list[int | None], axis: in
 
 def test_errors_name_the_chunk_of_the_document() -> None:
     array = created(ts, {**BASE, "metadata": MEMBERS, "fill_missing_data_reads": False})
-    with pytest.raises(ValueError, match='chunk {0, 1} stored at "0/1" is missing'):
+    with pytest.raises(ValueError, match=r'chunk \{0, 1\} stored at "0/1" is missing'):
         array[0, 2].read().result()
 
 
