@@ -13,6 +13,7 @@ pytestmark = [pytest.mark.once(executors="none"), pytest.mark.slow]
 
 LITTLE = ("bytes", {"endian": "little"})
 SHARDS = ("sharding_indexed", {"chunk_shape": [8], "codecs": [{"name": "bytes"}], "index_codecs": [{"name": "bytes"}]})
+ORDER = {"name": "transpose", "configuration": {"order": [0]}}
 NUMBERS = {
     "blosc-lz4": [LITTLE, ("numcodecs.blosc", {"cname": "lz4"})],
     "blosc-blosclz": [LITTLE, ("numcodecs.blosc", {"cname": "blosclz"})],
@@ -27,6 +28,9 @@ NUMBERS = {
     "lzma-raw": [LITTLE, ("numcodecs.lzma", {"format": 3, "filters": [{"id": 33, "preset": 1}]})],
     "zstd": [LITTLE, ("zstd", {"level": 1})],
     "lz4": [LITTLE, "numcodecs.lz4"],
+    "lz4block": [LITTLE, "lz4block"],
+    "n5": [("n5_default", {"codecs": [ORDER, {"name": "bytes", "configuration": {"endian": "big"}}, "zstd"]})],
+    "n5-raw": [("n5_default", {"codecs": [ORDER, {"name": "bytes", "configuration": {"endian": "big"}}]})],
     "crc32c": [LITTLE, "crc32c"],
     "fletcher32": [LITTLE, "numcodecs.fletcher32"],
     "base64": [LITTLE, "numcodecs.base64"],
@@ -34,6 +38,10 @@ NUMBERS = {
     "numcodecs-packbits": [LITTLE, "numcodecs.packbits", ("gzip", {"level": 1})],
     "shards": [SHARDS],
     "packbits": [("packbits", {"first_bit": 3, "last_bit": 13, "padding_encoding": "last_byte"})],
+    "bitround": [("bitround", {"keepbits": 5}), LITTLE],
+    "reshape": [("reshape", {"shape": [4, -1]}), LITTLE],
+    "conditional": [LITTLE, ("conditional", {"codecs": [{"name": "zstd"}, {"name": "crc32c"}], "header_bits": 16})],
+    "zfp": [("zfp", {"mode": "fixed_precision", "precision": 32})],
     "cast": [("cast_value", {"data_type": "float32"}), LITTLE],
 }
 OBJECTS = {

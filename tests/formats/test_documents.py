@@ -15,7 +15,7 @@ import tegula
 from tegula.errors import MetadataError
 from tegula.formats.documents import load, replace_document, rewrite
 from tegula.formats.json_encoding import dump
-from tegula.formats.styles import Style
+from tegula.formats.keys import Style
 
 pytestmark = pytest.mark.once(executors="none")
 

@@ -22,6 +22,7 @@ from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 Documents = dict[str, bytes]
 MAIN = {"zarr1": "meta", "zarr2": ".zarray", "zarr3": "zarr.json"}
 BCOLZ = "meta/storage"
+N5 = "attributes.json"
 ATTRIBUTES = {"zarr1": "attrs", "zarr2": ".zattrs"}
 
 
@@ -46,12 +47,16 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("zarr3", {"shape": 6, "chunks": 4, "dtype": "bfloat16", "chunk_key_encoding": {"name": "v2", "separator": "/"}}),
     ("bcolz", {"shape": (0, 2), "chunks": (3,), "dtype": ">f4", "fill_value": np.nan}),
     ("bcolz", {"shape": 0, "dtype": [("a", "i1"), ("b", "S3")], "codecs": {"id": "blosc", "cname": "zstd"}}),
+    ("n5", {"shape": (5, 4), "chunks": (2, 3), "dtype": ">i2", "dimension_names": ["y", "x"]}),
+    *[("n5", {"shape": (7, 0), "dtype": "f8", "codecs": codec}) for codec in (None, "zlib", "bz2", "zstd", "blosc")],
+    *[("n5", {"shape": 7, "chunks": 3, "dtype": "u1", "codecs": codec}) for codec in ("gzip", "lzma", "lz4")],
 ]  # fmt: skip
 SAMPLES = [(format, created(format, **options)) for format, options in VARIANTS]
 GROUPS = {
     "zarr2": {".zgroup": b'{\n    "zarr_format": 2\n}', ".zattrs": b'{"x": 1}'},
     "zarr3": {"zarr.json": b'{"zarr_format":3,"node_type":"group","attributes":{"x":1}}'},
     "bcolz": {"__rootdirs__": b'{"names": ["b", "a"]}\n', "__attrs__": b'{"x": 1}\n'},
+    "n5": {"attributes.json": b'{"x":1,"n5":"2.5.1"}'},
 }
 
 
@@ -146,7 +151,7 @@ def test_the_capabilities_of_each_format() -> None:
     with pytest.raises(UnsupportedError):
         tegula.create_array(store, shape=3, dtype="i1", format="zarr0.4")
     assert [*store.list()] == []
-    assert [*FORMATS] == ["zarr3", "zarr2", "zarr1", "zarr0.4", "bcolz"]
+    assert [*FORMATS] == ["zarr3", "zarr2", "zarr1", "zarr0.4", "bcolz", "n5", "zarr3_draft"]
 
 
 # --- hostile documents
@@ -254,11 +259,13 @@ def test_a_damaged_document_is_read_or_rejected(documents: Documents) -> None:
 @pytest.mark.parametrize("sample", SAMPLES)
 def test_a_missing_required_member_is_an_error(sample: tuple[str, Documents]) -> None:
     format, documents = sample
-    key = MAIN.get(format, BCOLZ)
+    key = MAIN.get(format, N5 if format == "n5" else BCOLZ)
     content = json.loads(documents[key])
     optional = {"expectedlen", "dflt", "attributes", "dimension_names", "storage_transformers", "dimension_separator"}
     if format == "zarr2":  # without them zarr-python uses none; an array of objects needs one
         optional |= {"compressor"} if content["dtype"] == "|O" else {"compressor", "filters"}
+    if format == "n5":  # without dimensions or a data type it is a group
+        optional |= {"n5", "axes", "a", "blockSize", "dimensions", "dataType"}
     for name in content:
         rest = {member: value for member, value in content.items() if member != name}
         changed = {**documents, key: json.dumps(rest).encode()}

@@ -26,7 +26,10 @@ _CHECKSUMS = frozenset(
     )}
 )  # fmt: skip
 _EXACT = frozenset(
-    {"bytes", "transpose", "sharding_indexed", "blosc", "gzip", "zstd", "crc32c", "blpk", "vlen-utf8", "vlen-bytes"}
+    {
+        "bytes", "transpose", "sharding_indexed", "blosc", "gzip", "zstd", "crc32c", "blpk", "vlen-utf8", "vlen-bytes",
+        "n5_default",
+    }
     | {f"numcodecs.{name}" for name in (
         "blosc", "gzip", "zlib", "bz2", "lzma", "zstd", "lz4", "crc32c", "crc32", "adler32", "fletcher32", "shuffle",
         "delta", "vlen-utf8", "vlen-bytes", "json2", "msgpack2", "base64",

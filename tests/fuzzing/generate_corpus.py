@@ -22,6 +22,7 @@ from tegula.errors import TegulaError
 from .seeds import CORPUS
 
 _SHUFFLES = {"shuffle": 0, "blocksize": 0}
+_N5 = {name: name for name in ("none", "gzip", "zlib", "bz2", "lzma", "lz4", "zstd", "blosc")}
 _V2 = {
     "blosc-lz4": {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0},
     "blosc-blosclz": {"id": "blosc", "cname": "blosclz", "clevel": 9, **_SHUFFLES},
@@ -105,6 +106,9 @@ def _arrays() -> Iterator[tuple[str, dict[str, Any], Any]]:
     yield "v2-packbits", {**some, "dtype": "?", "format": "zarr2", "codecs": [{"id": "packbits"}]}, values % 2 == 0
     yield "v3-packbits", {**some, "dtype": "?", "codecs": [{"name": "packbits"}]}, values % 2 == 0
     yield "v3-bfloat16", {**some, "dtype": "bfloat16", "codecs": [_BLOSC]}, values
+    for name, codecs in _N5.items():
+        yield f"n5-{name}", {**some, "format": "n5", "codecs": codecs}, values
+    yield "n5-edge", {**some, "chunks": (5, 3), "dtype": "<f8", "format": "n5"}, values
     yield "bcolz", {"shape": (12, 8), "dtype": "<i4", "chunks": (5, 8), "format": "bcolz"}, values
     for case, dtype, codecs in (
         ("vlen-utf8", str, []), ("vlen-utf8-zstd", str, [{"id": "zstd"}]), ("vlen-utf8-blosc", str, [{"id": "blosc"}]),
@@ -127,12 +131,13 @@ def _nodes() -> Iterator[tuple[str, tegula.MemoryStore]]:
             print(f"left out {name}: {error}")
             continue
         yield name, store
-    for form in ("zarr2", "zarr3"):
+    for form in ("zarr2", "zarr3", "n5"):
         store = tegula.MemoryStore()
         group = tegula.create_group(store, format=form, attributes={"title": "x"})
         group.create_group("a").create_array("b", shape=(3, 2), chunks=(2, 2), dtype="u1")[...] = 7
         group.create_array("c", shape=4, dtype="f4")[...] = 0.5
-        group.consolidate()
+        if form != "n5":
+            group.consolidate()
         yield f"group-{form}", store
     for form in ("bcolz", "zarr2", "zarr3"):
         store = tegula.MemoryStore()

@@ -50,6 +50,8 @@ pub struct Keys {
     pub scalar: String,
     /// Whether the key holds only the first coordinate.
     pub first_only: bool,
+    /// Whether the key holds the coordinates in reverse order.
+    pub is_reversed: bool,
 }
 
 impl Keys {
@@ -60,11 +62,11 @@ impl Keys {
         }
         let mut key = String::with_capacity(self.prefix.len() + self.suffix.len() + 8 * coords.len());
         key.push_str(&self.prefix);
-        for (axis, coord) in coords.iter().enumerate().take(if self.first_only { 1 } else { coords.len() }) {
-            if axis > 0 {
+        for position in 0..if self.first_only { 1 } else { coords.len() } {
+            if position > 0 {
                 key.push_str(&self.separator);
             }
-            push_number(&mut key, *coord);
+            push_number(&mut key, coords[if self.is_reversed { coords.len() - 1 - position } else { position }]);
         }
         key.push_str(&self.suffix);
         key

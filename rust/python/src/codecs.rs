@@ -26,6 +26,20 @@ struct Lz4Parts {
     acceleration: i64,
 }
 
+/// `NativeLz4Block`.
+#[derive(FromPyObject)]
+struct Lz4BlockParts {
+    size: i64,
+}
+
+/// `NativeBlock`.
+#[derive(FromPyObject)]
+struct BlockParts<'py> {
+    shape: Vec<u64>,
+    itemsize: u64,
+    codecs: Vec<Bound<'py, PyAny>>,
+}
+
 /// `NativeLzma`.
 #[derive(FromPyObject)]
 struct LzmaParts {
@@ -121,9 +135,17 @@ pub fn options(codec: &Bound<'_, PyAny>) -> PyResult<Options> {
             let Lz4Parts { acceleration } = codec.extract()?;
             Options::Lz4 { acceleration }
         }
+        "lz4block" => {
+            let Lz4BlockParts { size } = codec.extract()?;
+            Options::Lz4Block { size }
+        }
         "lzma" => {
             let LzmaParts { container, check, preset } = codec.extract()?;
             Options::Lzma { container, check, preset }
+        }
+        "n5_default" => {
+            let BlockParts { shape, itemsize, codecs } = codec.extract()?;
+            Options::N5 { shape, itemsize, codecs: codecs.iter().map(options).collect::<PyResult<_>>()? }
         }
         "zlib" => Options::Zlib { level: level()? },
         "zstd" => {

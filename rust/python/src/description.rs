@@ -50,14 +50,15 @@ pub struct KeyParts {
     suffix: String,
     scalar: String,
     first_only: bool,
+    is_reversed: bool,
 }
 
 impl KeyParts {
     /// Return the keys of an array at the path `above`.
     pub fn below(self, above: &str) -> Keys {
-        let KeyParts { separator, prefix, suffix, scalar, first_only } = self;
+        let KeyParts { separator, prefix, suffix, scalar, first_only, is_reversed } = self;
         let scalar = if scalar.is_empty() { scalar } else { format!("{above}{scalar}") };
-        Keys { prefix: format!("{above}{prefix}"), separator, suffix, scalar, first_only }
+        Keys { prefix: format!("{above}{prefix}"), separator, suffix, scalar, first_only, is_reversed }
     }
 }
 

@@ -150,7 +150,7 @@ class Array(Node):
 
     @property
     def format(self) -> str:
-        """Name of the storage format: ``"zarr1"``, ``"zarr2"``, ``"zarr3"`` or ``"bcolz"``."""
+        """Name of the storage format: ``"zarr1"``, ``"zarr2"``, ``"zarr3"``, ``"bcolz"`` or ``"n5"``."""
         return self.metadata.format
 
     @property

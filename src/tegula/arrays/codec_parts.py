@@ -117,7 +117,7 @@ def _split(metadata: ArrayMetadata) -> tuple[list[CodecSpec], list[CodecSpec]]:
         specs = inner_codecs(metadata.codecs)
         middle = codecs.serializer_position(specs, metadata.data_type)
         return [*specs[:middle]], [*specs[middle + 1 :]]
-    own = formats.portable(metadata.codecs) if metadata.format == "bcolz" else metadata.codecs
+    own = metadata.codecs if metadata.format in ("zarr1", "zarr2") else formats.portable(metadata.codecs)
     others = [spec for spec in own if spec.name not in ("bytes", "transpose")]
     raw = metadata.documents.get(ZARR2_KEYS[0]) if metadata.format == "zarr2" else None
     if raw is not None and formats.load(raw, ZARR2_KEYS[0]).get("compressor") is None:

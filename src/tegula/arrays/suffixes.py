@@ -15,7 +15,9 @@ from tegula.stores.targets.paths import is_remote, local_path, url_path
 
 __all__ = ["new_format"]
 
-_SUFFIXES: Final[Mapping[str, tuple[str, ...]]] = {".bcolz": ("bcolz",), ".zarr": ("zarr3", "zarr2", "zarr1")}
+_SUFFIXES: Final[Mapping[str, tuple[str, ...]]] = {
+    ".bcolz": ("bcolz",), ".n5": ("n5",), ".zarr": ("zarr3", "zarr2", "zarr1"),
+}  # fmt: skip
 
 
 def new_format(target: Any, path: str, stated: str | None, usual: str) -> str:

@@ -11,9 +11,9 @@ from typing import TypeAlias
 from tegula.runtime.frozen import Frozen
 
 __all__ = [
-    "NativeBitRound", "NativeBlosc", "NativeChain", "NativeChecksum", "NativeCodec", "NativeDelta", "NativeElements",
-    "NativeFixedScaleOffset", "NativeLevel", "NativeLz4", "NativeLzma", "NativePlain", "NativeQuantize",
-    "NativeSerializer", "NativeShards", "NativeShuffle", "NativeStrings", "NativeZstd",
+    "NativeBitRound", "NativeBlock", "NativeBlosc", "NativeChain", "NativeChecksum", "NativeCodec", "NativeDelta",
+    "NativeElements", "NativeFixedScaleOffset", "NativeLevel", "NativeLz4", "NativeLz4Block", "NativeLzma",
+    "NativePlain", "NativeQuantize", "NativeSerializer", "NativeShards", "NativeShuffle", "NativeStrings", "NativeZstd",
 ]  # fmt: skip
 
 
@@ -114,6 +114,22 @@ class NativeBitRound(Frozen):
     name: str = "bitround"
 
 
+class NativeLz4Block(Frozen):
+    """LZ4 in the blocks of Java's ``LZ4BlockOutputStream``, each of up to `size` bytes."""
+
+    size: int
+    name: str = "lz4block"
+
+
+class NativeBlock(Frozen):
+    """A block of N5: its header, for chunks of one shape, and the elements in Fortran order, compressed by `codecs`."""
+
+    shape: tuple[int, ...]
+    itemsize: int
+    codecs: tuple[NativeCodec, ...]
+    name: str = "n5_default"
+
+
 NativeCodec: TypeAlias = (
     NativePlain
     | NativeLevel
@@ -127,6 +143,8 @@ NativeCodec: TypeAlias = (
     | NativeFixedScaleOffset
     | NativeQuantize
     | NativeBitRound
+    | NativeLz4Block
+    | NativeBlock
 )
 """A bytes→bytes codec."""
 

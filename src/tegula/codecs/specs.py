@@ -25,7 +25,7 @@ __all__ = ["codec_specs", "complete", "lacking"]
 _PREFIX: Final = "numcodecs."
 _OF_ZARR3: Final = frozenset(
     "bytes transpose blosc gzip zstd crc32c sharding_indexed vlen-utf8 vlen-bytes packbits cast_value"
-    " scale_offset".split()
+    " scale_offset n5_default bitround reshape zfp conditional".split()
 )
 """Codecs of Zarr v3; any other name is that of a codec of numcodecs."""
 
@@ -44,7 +44,12 @@ _DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
 _REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
     "transpose": ("order",),
     "sharding_indexed": ("chunk_shape",),
+    "n5_default": ("codecs",),
     "cast_value": ("data_type",),
+    "bitround": ("keepbits",),
+    "reshape": ("shape",),
+    "zfp": ("mode",),
+    "conditional": ("codecs",),
     "numcodecs.astype": ("encode_dtype",),
     "numcodecs.bitround": ("keepbits",),
     "numcodecs.categorize": ("labels",),
@@ -105,7 +110,7 @@ def codec_specs(value: Any) -> list[CodecSpec]:
     >>> codec_specs("zstd:9")[0].configuration["level"]
     9
     >>> codec_specs({"name": "bitround", "keepbits": 10})
-    [CodecSpec(name='numcodecs.bitround', configuration={'keepbits': 10}, must_understand=True)]
+    [CodecSpec(name='bitround', configuration={'keepbits': 10}, must_understand=True)]
     """
     if value is None or value is False or (isinstance(value, str) and value == "none"):
         return []
@@ -147,7 +152,7 @@ def _codec_spec(item: Any) -> CodecSpec:
 
     # complete the options
     _check_required(name, options)
-    if name == "sharding_indexed":
+    if name in ("sharding_indexed", "n5_default", "conditional"):
         parts = [part for part in ("codecs", "index_codecs") if part in options]
         options = {**options, **{part: _as_json(codec_specs(options[part])) for part in parts}}
     return CodecSpec(name, {**_DEFAULTS.get(name, {}), **options}, item.get("must_understand") is not False)
@@ -278,8 +283,9 @@ def lacking(specs: Sequence[CodecSpec], data_type: DataType, *, ndim: int) -> li
         if spec.name == "blosc" and spec.configuration.get("shuffle") == "noshuffle":
             stated = tuple(name for name in stated if name != "typesize")
         missing += [(spec.name, name) for name in stated if spec.configuration.get(name) is None]
-        if spec.name == "sharding_indexed":
+        if spec.name in ("sharding_indexed", "n5_default"):
             missing += lacking(inner_specs(spec, "codecs"), before, ndim=axes)
+        if spec.name == "sharding_indexed":
             missing += lacking(inner_specs(spec, "index_codecs"), INDEX_TYPE, ndim=axes + 1)
     return missing
 
@@ -302,6 +308,8 @@ def _full(spec: CodecSpec, codec: Codec | None, before: DataType, ndim: int) -> 
         return {**_DEFAULTS[spec.name], **options}
     if spec.name == "transpose" and isinstance(options.get("order"), str):  # the form of early drafts
         return {"order": [*range(ndim)][:: 1 if options["order"] == "C" else -1]}
+    if spec.name == "n5_default":
+        return {**options, "codecs": _as_json(complete(inner_specs(spec, "codecs"), before, ndim=ndim))}
     if spec.name == "sharding_indexed":
         shape = tuple(options["chunk_shape"])
         inner = complete(inner_specs(spec, "codecs"), before, ndim=ndim, chunk_shape=shape)

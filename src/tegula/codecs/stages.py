@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from tegula.codecs.native import NativeCodec, NativeSerializer
+from tegula.codecs.native import NativeChain, NativeCodec, NativeSerializer
 from tegula.errors import CodecError, MetadataError
 from tegula.metadata.data_types import EXTENDED_DTYPES, DataType
 from tegula.metadata.nodes import CodecSpec
@@ -95,6 +95,10 @@ class ArrayCodec(ABC):
         """The codec for the kernel, as a bytes→bytes codec of the elements in C order; ``None`` if there is none."""
         return None
 
+    def ndim(self, ndim: int) -> int:
+        """Return the number of dimensions of an encoded chunk of `ndim` dimensions."""
+        return ndim
+
     def shape(self, shape: Shape) -> Shape:
         """Return the shape of an encoded chunk of `shape`."""
         return shape
@@ -122,8 +126,8 @@ class Serializer(ABC):
     """Type of the elements, if a chunk is stored as it is in memory in C order; then the chain needs no decoder."""
 
     @property
-    def native(self) -> NativeSerializer | None:
-        """The codec for the kernel, or ``None`` if the kernel has none that does exactly the same."""
+    def native(self) -> NativeSerializer | NativeChain | None:
+        """The codec for the kernel, or a chain of several that does the same; ``None`` if the kernel has none."""
         return None
 
     def size(self, shape: Shape) -> int | None:

@@ -87,11 +87,11 @@ def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
 
 def _codec_name(codec: Any) -> str:
     """Return a codec as ``name(option=value, …)``."""
-    if codec.name == "sharding_indexed":
+    if codec.name in ("sharding_indexed", "n5_default"):
         inner = ", ".join(
             item if isinstance(item, str) else str(item.get("name")) for item in codec.configuration["codecs"]
         )
-        return f"sharding_indexed({inner})"
+        return f"{codec.name}({inner})"
     options = ", ".join(f"{name}={value!r}" for name, value in codec.configuration.items())
     return f"{codec.name}({options})" if options else str(codec.name)
 

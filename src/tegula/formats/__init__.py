@@ -18,6 +18,8 @@ from tegula.formats.keys import (
     BCOLZ_NODE_KEYS,
     BCOLZ_SHAPE_KEY,
     CONSOLIDATED_KEY,
+    N5_KEY,
+    N5_MEMBERS,
     OLD_KEYS,
     ZARR1_KEYS,
     ZARR2_KEYS,
@@ -29,10 +31,10 @@ from tegula.runtime.deferred import Later, before_threads, on_first_use
 
 if TYPE_CHECKING:
     from tegula.formats import leniency
-    from tegula.formats.bcolz.codecs import portable
     from tegula.formats.documents import load
+    from tegula.formats.keys import Style
+    from tegula.formats.layout import portable
     from tegula.formats.leniency import Oddity
-    from tegula.formats.styles import Style
 else:
     leniency = Later("tegula.formats.leniency")
 
@@ -74,6 +76,8 @@ class Format:
         Default compressors of a new array.
     has_groups, has_tables, writable : bool
         Whether the format has groups; tables (groups that list their columns in order); whether tegula writes it.
+    folders_are_groups : bool
+        Whether a prefix without documents is a group of the format, if there are nodes of it below.
     common : bool
         Whether most nodes have this format. A remote store is asked for the documents of other formats only where it
         has none of the `node_keys` of the common ones.
@@ -84,6 +88,8 @@ class Format:
         written. The array can't be opened until the document replaces the placeholder.
     is_draft : callable
         Returns whether a document is such a placeholder.
+    lies_apart : bool
+        Whether documents and chunks do not lie below the path of their node, so that a node can't be copied as it is.
     reserved_prefix : str
         A prefix that names of new nodes must not have; existing nodes with such names are read.
     mask : str
@@ -94,6 +100,12 @@ class Format:
         and the style of a new document.
     interpreted_attributes : frozenset of str
         Names of attributes that are also represented in the metadata model.
+    reserved_attributes : frozenset of str
+        Names that attributes can't have, since the format has members of that name beside them.
+    portable_attributes : callable, optional
+        Returns the attributes of an array as other formats know them: without the names of its dimensions.
+    shape_member : str
+        The member of the document `shape_key` that lists the lengths of the axes; ``""`` if there is none.
     key_field : callable, optional
         Returns the member of the document `shape_key` that names a chunk key encoding, and its value, or ``None``.
     oddities : callable, optional
@@ -116,15 +128,20 @@ class Format:
     compressors: tuple[CodecSpec, ...]
     has_groups: bool = True
     writable: bool = True
+    folders_are_groups: bool = False
     common: bool = False
     has_tables: bool = False
     automatic_chunks: Callable[[tuple[int, ...], int], tuple[int, ...]] | None
     new_draft: Callable[[str], bytes] | None
     is_draft: Callable[[bytes], bool]
+    lies_apart: bool = False
     reserved_prefix: str = ""
     mask: str = ""
     attributes_at: tuple[str, tuple[str, ...], Style] | None
     interpreted_attributes: frozenset[str] = frozenset()
+    reserved_attributes: frozenset[str] = frozenset()
+    portable_attributes: Callable[[ArrayMetadata], Mapping[str, Any]] | None
+    shape_member: str = "shape"
     key_field: Callable[[ChunkKeyEncoding], tuple[str, Any] | None] | None
     oddities: Callable[[Documents], list[Oddity]] | None
     consolidated_key: str = ""
@@ -155,7 +172,7 @@ def _imported(fmt: Format, name: str) -> Any:
 
 if not TYPE_CHECKING:  # otherwise type checkers accept any name
     Format.__getattr__ = _imported
-    __getattr__, __dir__ = on_first_use(__name__, {"bcolz.codecs": "portable", "documents": "load"})
+    __getattr__, __dir__ = on_first_use(__name__, {"layout": "portable", "documents": "load"})
 
 
 def _is_no_draft(raw: bytes) -> bool:
@@ -239,9 +256,31 @@ _BCOLZ = Format(
         is_draft="bcolz.documents.is_draft",
     ),
 )
-FORMATS: Final[Mapping[str, Format]] = {fmt.name: fmt for fmt in (_ZARR3, _ZARR2, _ZARR1, _OLD, _BCOLZ)}
+_N5 = Format(
+    name="n5",
+    keys=(N5_KEY,),
+    node_keys=(N5_KEY,),
+    shape_key=N5_KEY,
+    shape_member="",  # the axes are in reverse order
+    mask="attribute",
+    folders_are_groups=True,
+    reserved_attributes=N5_MEMBERS,
+    homes=_homes("n5", "n5", portable_attributes="n5.portable_attributes"),
+)
+_DRAFT = _ZARR3.changed(
+    name="zarr3_draft",
+    writable=False,
+    lies_apart=True,
+    common=False,
+    reserved_prefix="",
+    mask="fill_value",
+    consolidated_key="",
+    interpreted_attributes=_ZARR2.interpreted_attributes,
+    homes=_homes("zarr3_draft", "zarr3_draft"),
+)
+FORMATS: Final[Mapping[str, Format]] = {fmt.name: fmt for fmt in (_ZARR3, _ZARR2, _ZARR1, _OLD, _BCOLZ, _N5, _DRAFT)}
 """The formats by name, in the order of detection."""
-ALL_KEYS: Final = tuple(key for fmt in FORMATS.values() for key in fmt.keys)
+ALL_KEYS: Final = tuple(dict.fromkeys(key for fmt in FORMATS.values() for key in fmt.keys))
 """The keys of the documents of all formats, in the order of detection."""
 COMMON_KEYS: Final = tuple(key for fmt in FORMATS.values() if fmt.common for key in fmt.keys)
 """Those of the common formats, which a remote store is asked for first."""
@@ -298,6 +337,8 @@ def parse(documents: Documents) -> NodeMetadata | None:
     """
     group: NodeMetadata | None = None
     for fmt in FORMATS.values():
+        if fmt.lies_apart and group is not None:
+            continue  # the document has been read as one of Zarr v3
         for main in fmt.node_keys:
             if (main_document := documents.get(main)) is not None:
                 break

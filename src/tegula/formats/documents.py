@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tegula.config.budget import parse_json
 from tegula.errors import MetadataError
-from tegula.formats.styles import Style
+from tegula.formats.keys import Style
 from tegula.runtime.deferred import Later
 from tegula.runtime.frozen import replace
 

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from tegula.config.budget import text_of
 from tegula.errors import MetadataError
-from tegula.formats.styles import Style
+from tegula.formats.keys import Style
 
 __all__ = ["Indenter", "as_bytes", "dump", "dump_members", "style_of"]
 

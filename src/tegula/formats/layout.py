@@ -1,4 +1,4 @@
-"""What formats share on codecs: byte order, order of axes, Blosc's shuffle, and codecs that lose elements."""
+"""What formats share on codecs: byte order, order of axes, shuffle, lost elements, and codecs of one format only."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from tegula.metadata.nodes import CodecSpec
 
 __all__ = [
     "automatic_shuffle", "byte_order_codec", "check_delta", "check_lzma", "fortran_order", "is_fortran_order",
-    "shuffle_name", "shuffle_number", "stated_endian", "with_endian",
+    "portable", "shuffle_name", "shuffle_number", "stated_endian", "with_endian", "without_blocks",
 ]  # fmt: skip
 
+_CONTAINER, _PICKLE = "blpk", "bcolz.pickle"
+_LZ4: Final = CodecSpec("numcodecs.lz4", {"acceleration": 1})
 _SHUFFLES: Final[dict[Any, int]] = {"noshuffle": 0, "shuffle": 1, "bitshuffle": 2}
 
 
@@ -150,3 +152,55 @@ def check_delta(codecs: Iterable[CodecSpec], dtype: np.dtype[Any]) -> None:
             raise UnsupportedError("booleans can't be restored from their differences", codec=codec.name)
         if codec.name not in ("bytes", "transpose"):
             taken = None
+
+
+def portable(codecs: tuple[CodecSpec, ...]) -> tuple[CodecSpec, ...]:
+    """Return codecs without bcolz's container, pickles and stated type size, and without the blocks of N5.
+
+    Examples
+    --------
+    >>> portable((CodecSpec("numcodecs.blosc", {"clevel": 5, "typesize": 8}), CodecSpec("blpk")))
+    (CodecSpec(name='numcodecs.blosc', configuration={'clevel': 5}, must_understand=True),)
+    """
+    out = []
+    for codec in without_blocks(codecs):
+        if codec.name == _PICKLE:
+            out.append(CodecSpec("numcodecs.pickle"))
+        elif codec.name == "lz4block":
+            out.append(_LZ4)
+        elif codec.name == "numcodecs.blosc" and "typesize" in codec.configuration:
+            kept = {name: value for name, value in codec.configuration.items() if name != "typesize"}
+            out.append(CodecSpec(codec.name, kept))
+        elif codec.name != _CONTAINER:
+            out.append(codec)
+    return tuple(out)
+
+
+def without_blocks(codecs: Iterable[CodecSpec]) -> tuple[CodecSpec, ...]:
+    """Return codecs with those behind the header of an N5 block instead of ``n5_default``.
+
+    Two reversals of the axes, one after the other, are left out.
+
+    Examples
+    --------
+    >>> order = {"name": "transpose", "configuration": {"order": [1, 0]}}
+    >>> block = CodecSpec("n5_default", {"codecs": [order, "bytes", "zstd"]})
+    >>> [codec.name for codec in without_blocks((CodecSpec("transpose", {"order": [1, 0]}), block))]
+    ['bytes', 'zstd']
+    """
+    out: list[CodecSpec] = []
+    for codec in codecs:
+        if codec.name != "n5_default":
+            out.append(codec)
+            continue
+        order, *others = [
+            CodecSpec(item) if isinstance(item, str) else CodecSpec(item["name"], item.get("configuration", {}))
+            for item in codec.configuration["codecs"]
+        ]
+        reverse = [*order.configuration["order"]]
+        if out and out[-1].name == "transpose" and [*out[-1].configuration.get("order", ())] == reverse:
+            out.pop()
+        elif len(reverse) > 1:
+            out.append(order)
+        out += others
+    return tuple(out)

@@ -21,7 +21,7 @@ from tegula.formats.chunk_grids import regular_grid_from_json
 from tegula.formats.descriptions import complete, memoized
 from tegula.formats.dimension_names import attributes_with, names_in
 from tegula.formats.documents import integers, load, load_attributes, member, replace_document, rewrite
-from tegula.formats.keys import OLD_KEYS, ZARR1_KEYS
+from tegula.formats.keys import OLD_KEYS, ZARR1_KEYS, Style
 from tegula.formats.layout import (
     byte_order_codec,
     fortran_order,
@@ -31,9 +31,8 @@ from tegula.formats.layout import (
     with_endian,
 )
 from tegula.formats.numpy_types import dtype_from_json, dtype_to_json
-from tegula.formats.styles import Style
 from tegula.metadata.chunk_keys import V1_KEYS, ChunkKeyEncoding
-from tegula.metadata.data_types import EXTENDED_DTYPES, DataType, packed
+from tegula.metadata.data_types import DataType, holds_extended, packed
 from tegula.metadata.fill_values import Fill, scalar_array, time_to_int
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, NodeMetadata
 
@@ -288,7 +287,7 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
     """
     # data type and grid
     dtype = packed(metadata.data_type.numpy)
-    if metadata.data_type.variable or dtype in EXTENDED_DTYPES:
+    if metadata.data_type.variable or holds_extended(dtype):
         raise UnsupportedError(f"Zarr v1 has no data type {metadata.data_type}", field="dtype")
     if dtype.subdtype is not None or (dtype.names and any(dtype[name].subdtype for name in dtype.names)):
         raise UnsupportedError("Zarr v1 can't read subarray fields back", field="dtype")

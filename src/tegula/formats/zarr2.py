@@ -17,11 +17,10 @@ from tegula.formats.chunk_grids import regular_grid_from_json
 from tegula.formats.descriptions import Recent, complete, memoized
 from tegula.formats.dimension_names import names_in
 from tegula.formats.documents import integers, load, load_attributes, member, replace_document, rewrite
-from tegula.formats.keys import CONSOLIDATED_KEY, ZARR2_KEYS
+from tegula.formats.keys import CONSOLIDATED_KEY, ZARR2_KEYS, Style
 from tegula.formats.layout import byte_order_codec, fortran_order, is_fortran_order, shuffle_number
 from tegula.formats.leniency import Oddity, note_in, odd_attributes, plain_zarr2
 from tegula.formats.numpy_types import dtype_from_json, dtype_to_json
-from tegula.formats.styles import Style
 from tegula.metadata.chunk_keys import ChunkKeyEncoding, v2_keys
 from tegula.metadata.data_types import BYTES, EXTENDED_DTYPES, STRING, DataType
 from tegula.metadata.fill_value_json import decode_base64, fill_from_document, fill_to_json
@@ -32,13 +31,13 @@ from tegula.runtime.deferred import Later
 if TYPE_CHECKING:
     import base64
 
-    from tegula.formats import consolidated as consolidated_members
     from tegula.formats import json_encoding
-    from tegula.formats import members as located
+    from tegula.formats.located import consolidated as consolidated_members
+    from tegula.formats.located import members as located
 else:
     json_encoding = Later("tegula.formats.json_encoding")
-    base64, located = Later("base64"), Later("tegula.formats.members")
-    consolidated_members = Later("tegula.formats.consolidated")
+    base64, located = Later("base64"), Later("tegula.formats.located.members")
+    consolidated_members = Later("tegula.formats.located.consolidated")
 
 __all__ = [
     "ARRAY_CODECS",

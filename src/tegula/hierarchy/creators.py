@@ -78,9 +78,9 @@ def create_array(
         Names of the axes.
     attributes : mapping, optional
         User attributes.
-    format : {"zarr3", "zarr2", "zarr1", "bcolz"}, optional
-        Storage format; by default the one that the suffix of `target` or `path` implies (``.bcolz``, or ``.zarr`` for
-        Zarr v3), else Zarr v3.
+    format : {"zarr3", "zarr2", "zarr1", "bcolz", "n5"}, optional
+        Storage format; by default the one that the suffix of `target` or `path` implies (``.bcolz``, ``.n5``, or
+        ``.zarr`` for Zarr v3), else Zarr v3.
     path : str
         Path of the array in the store; groups above it are created.
     chunk_key_encoding : str or mapping, optional
@@ -159,7 +159,7 @@ def create_group(
         Where to create it; see `tegula.store_of`.
     attributes : mapping, optional
         User attributes.
-    format : {"zarr3", "zarr2"}, optional
+    format : {"zarr3", "zarr2", "n5"}, optional
         Storage format; Zarr v3 by default.
     path : str
         Path of the group in the store; groups above it are created.

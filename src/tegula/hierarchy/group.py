@@ -169,7 +169,7 @@ class Group(Node, MutableMapping[str, Any]):
 
     @property
     def is_folder(self) -> bool:
-        """``True`` if the group has no document, and so may have members of any format.
+        """``True`` if the group may have members of any format: it has no document, or its format needs none.
 
         Examples
         --------
@@ -177,7 +177,7 @@ class Group(Node, MutableMapping[str, Any]):
         >>> tegula.create_group({}).is_folder
         False
         """
-        return not self._metadata.documents
+        return not self._metadata.documents or find_format(self.format).folders_are_groups
 
     @property
     def attrs(self) -> Attributes:

@@ -13,7 +13,7 @@ from tegula.arrays.filling import FilledArrayOptions, NewArrayOptions, type_of
 from tegula.arrays.keywords import check_keywords
 from tegula.arrays.suffixes import new_format
 from tegula.arrays.values import as_data
-from tegula.formats.bcolz.codecs import portable
+from tegula.formats.layout import portable
 from tegula.hierarchy.creators import create_array
 from tegula.metadata.data_types import as_data_type
 from tegula.metadata.nodes import inner_codecs

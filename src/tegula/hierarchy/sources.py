@@ -296,7 +296,8 @@ class Sources:
 
     def _added(self, store: Store, prefix: str, names: list[str], metadata: GroupMetadata) -> Iterator[str]:
         """Yield the names, among those added, that a walk would visit."""
-        anything = self._implicit or not metadata.documents
+        folder = not metadata.documents or find_format(metadata.format).folders_are_groups
+        anything = self._implicit or folder
         for name in names:
             with suppress(TegulaError):  # files of other programs
                 node = engine.read_metadata(store, prefix + name, None if anything else metadata.format)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from tegula.runtime.deferred import matcher
 from tegula.runtime.frozen import Frozen
 
-__all__ = ["BCOLZ_KEYS", "ENCODINGS", "V1_KEYS", "V2_KEYS", "ChunkKeyEncoding", "default_keys", "v2_keys"]
+__all__ = ["BCOLZ_KEYS", "ENCODINGS", "N5_KEYS", "V1_KEYS", "V2_KEYS", "ChunkKeyEncoding", "default_keys", "v2_keys"]
 
 _NUMBER = matcher(r"0|[1-9][0-9]{0,18}")
 
@@ -26,6 +26,8 @@ class ChunkKeyEncoding(Frozen):
         Key of the only chunk of a 0-d array; ``""`` where the format has no such arrays.
     first_only : bool
         True if the key holds the first coordinate only, since all others are always 0 (bcolz).
+    is_reversed : bool
+        True if the key holds the coordinates in reverse order (N5).
 
     Examples
     --------
@@ -35,6 +37,8 @@ class ChunkKeyEncoding(Frozen):
     ((10, 2), None)
     >>> BCOLZ_KEYS.encode((3, 0)), BCOLZ_KEYS.decode("data/__3.blp", 2)
     ('data/__3.blp', (3, 0))
+    >>> N5_KEYS.encode((3, 0)), N5_KEYS.decode("0/3", 2)
+    ('0/3', (3, 0))
     """
 
     separator: str
@@ -42,6 +46,7 @@ class ChunkKeyEncoding(Frozen):
     suffix: str
     scalar: str
     first_only: bool = False
+    is_reversed: bool = False
 
     def encode(self, coords: Sequence[int]) -> str:
         """Return the key of the chunk at `coords`."""
@@ -66,7 +71,8 @@ class ChunkKeyEncoding(Frozen):
         parts = key[len(self.prefix) : len(key) - len(self.suffix)].split(self.separator)
         if len(parts) != (1 if self.first_only else ndim) or not all(map(_NUMBER, parts)):
             return None
-        return (*map(int, parts), *(0,) * (ndim - len(parts)))
+        coords = (*map(int, parts), *(0,) * (ndim - len(parts)))
+        return coords[::-1] if self.is_reversed else coords
 
 
 @lru_cache(64)
@@ -74,7 +80,8 @@ def _template(keys: ChunkKeyEncoding, ndim: int) -> str:
     if not ndim:
         return _literal(keys.scalar)
     separator = _literal(keys.separator)
-    numbers = "{0}" if keys.first_only else separator.join([f"{{{axis}}}" for axis in range(ndim)])
+    axes = range(1 if keys.first_only else ndim)
+    numbers = separator.join([f"{{{axis}}}" for axis in (axes[::-1] if keys.is_reversed else axes)])
     return _literal(keys.prefix) + numbers + _literal(keys.suffix)
 
 
@@ -98,3 +105,4 @@ ENCODINGS = (V2_KEYS, v2_keys("/"), default_keys(), default_keys("."))
 """The encodings of Zarr v2 and v3."""
 V1_KEYS = ChunkKeyEncoding(".", "", "", "")
 BCOLZ_KEYS = ChunkKeyEncoding("/", "data/__", ".blp", "", first_only=True)
+N5_KEYS = ChunkKeyEncoding("/", "", "", "", is_reversed=True)

@@ -97,7 +97,7 @@ class ArrayMetadata(Frozen, kw_only=True):
     dimension_names : tuple of str or None, optional
         Names of the axes.
     format : str
-        ``"zarr1"``, ``"zarr2"``, ``"zarr3"`` or ``"bcolz"``.
+        ``"zarr1"``, ``"zarr2"``, ``"zarr3"``, ``"bcolz"`` or ``"n5"``.
     dense : bool
         True if every chunk is stored, and the last chunk along the first axis (the only one that is divided) ends where
         the array ends, as in bcolz. Otherwise a missing chunk reads as the fill value, and chunks at the edge are
@@ -193,7 +193,7 @@ class GroupMetadata(Frozen, kw_only=True):
     attributes : mapping
         The user's attributes, as JSON.
     format : str
-        ``"zarr2"``, ``"zarr3"`` or ``"bcolz"``.
+        ``"zarr2"``, ``"zarr3"``, ``"bcolz"`` or ``"n5"``.
     members : tuple of str, optional
         Names of the members in order, where the format lists them (the columns of a table).
     documents : mapping of str to bytes

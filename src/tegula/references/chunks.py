@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.codecs.equivalence import has_old_zstd
+from tegula.codecs.serializers.n5 import read_header
 from tegula.engine.concurrency.pool import gather
 from tegula.engine.reading.remote import get_in_batches, get_many
 from tegula.engine.stored.array import StoredArray
 from tegula.engine.stored.visiting import cells, check_number, is_inside
-from tegula.errors import StoreError
+from tegula.errors import CodecError, StoreError
 from tegula.references.planning import PlannedArray
 
 __all__ = ["Chunk", "chunks_of"]
@@ -116,6 +117,12 @@ def _batch(array: PlannedArray, batch: list[Stored], threshold: int) -> Iterator
         else:
             whole.append(Chunk(coords, key, 0, size))
     to_read: list[Chunk] = []
+    if array.in_blocks:
+        blocks = [*_behind_headers(source, whole)]
+        for chunk in blocks:
+            if not chunk.offset:  # smaller than a chunk
+                yield _encoded(array, chunk.coords, _decoded(array, chunk.coords))
+        whole = [chunk for chunk in blocks if chunk.offset]
     for chunk in _frames(source, whole) if array.framed else whole:
         if probed or chunk.length < threshold:
             to_read.append(chunk)
@@ -138,6 +145,19 @@ def _frames(source: StoredArray, chunks: list[Chunk]) -> Iterator[Chunk]:
             source.locate(error, chunk.key)
             raise error
         yield chunk._replace(offset=_HEADER, length=length)
+
+
+def _behind_headers(source: StoredArray, chunks: list[Chunk]) -> Iterator[Chunk]:
+    """Yield the content of blocks of N5; those that are smaller than a chunk unchanged, with the offset 0."""
+    values = get_many(source.store, [(chunk.key, (0, 2 * _HEADER + 4 * source.metadata.ndim)) for chunk in chunks])
+    for chunk, value in zip(chunks, values):
+        shape = source.metadata.grid.chunk_shape(chunk.coords)
+        try:
+            block, offset = read_header(value or b"", shape[::-1])
+        except CodecError as error:
+            source.locate(error, chunk.key)
+            raise
+        yield chunk._replace(offset=offset, length=chunk.length - offset) if block == shape[::-1] else chunk
 
 
 def _read(source: StoredArray, chunks: Sequence[Chunk]) -> Iterator[tuple[Chunk, bytes]]:

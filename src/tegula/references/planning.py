@@ -12,6 +12,7 @@ from tegula.codecs.equivalence import decode_alike
 from tegula.engine.stored.array import StoredArray
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats import Format, find_format
+from tegula.formats.layout import without_blocks
 from tegula.hierarchy.group import Group
 from tegula.jobs.rewriting.rules import Rules
 from tegula.jobs.rewriting.targets import Layout, selected_axes, target_metadata
@@ -65,6 +66,8 @@ class PlannedArray:
         Whether absent chunks must be stored, too, since the fill value has changed.
     framed : bool
         Whether each stored value is a chunk file of bcolz, whose frame is referenced.
+    in_blocks : bool
+        Whether each stored value is a block of N5, of which the bytes behind the header are referenced.
     """
 
     path: str
@@ -73,6 +76,7 @@ class PlannedArray:
     referenced: bool
     complete: bool
     framed: bool
+    in_blocks: bool
 
     @property
     def documents(self) -> Mapping[str, bytes]:
@@ -233,7 +237,8 @@ def plan_array(
         metadata = replace(metadata, keys=keys, documents={})
     target = engine.stored_array(MemoryStore(), path, metadata, write_empty=True)
     framed = old.codecs[-1].name == "blpk"
-    return PlannedArray(path, source, target, reason is None, complete and not old.dense, framed)
+    in_blocks = old.format == "n5" != item.name
+    return PlannedArray(path, source, target, reason is None, complete and not old.dense, framed, in_blocks)
 
 
 def _converted(source: Array, item: Format, named: bool, codecs: Any) -> tuple[ArrayMetadata, bool, str | None]:
@@ -259,7 +264,8 @@ def _obstacle(old: ArrayMetadata, new: ArrayMetadata) -> str | None:
             return "numcodecs does not read LZMA with filters as zarr 1 wrote it"
     if old.format == new.format:
         return None
-    if old.grid != new.grid or not decode_alike(old.codecs, old.data_type, new.codecs, new.data_type):
+    codecs = without_blocks(old.codecs) if old.format == "n5" else old.codecs
+    if old.grid != new.grid or not decode_alike(codecs, old.data_type, new.codecs, new.data_type):
         return f"{new.format} has no codecs that decode them"
     # containers and checksums at the end, which `decode_alike` leaves out
     tails = [[codec.name.removeprefix("numcodecs.") for codec in metadata.codecs] for metadata in (old, new)]

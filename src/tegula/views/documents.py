@@ -89,6 +89,8 @@ def _spec_of(view: View, folder: str) -> dict[str, Any]:
         spec["transform"] = transform
     else:
         store, node, format = base.node
+        if format not in _NAMES:
+            raise UnsupportedError(f"a document can't name arrays of {format}, whose axes it has in reverse order")
         spec = {"driver": _NAMES[format], "kvstore": _kvstore_of(store, node, folder)}
         if view._field is not None:
             if not isinstance(view._field, str):

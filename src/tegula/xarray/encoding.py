@@ -15,7 +15,7 @@ from xarray.coding.strings import check_vlen_dtype
 from tegula.arrays.codec_parts import joined
 from tegula.errors import MetadataError, TegulaError, UnsupportedError
 from tegula.formats.json_encoding import dump
-from tegula.formats.styles import Style
+from tegula.formats.keys import Style
 from tegula.metadata.conventions import text_attribute
 from tegula.xarray.variables import HAS_STRING_DTYPE
 

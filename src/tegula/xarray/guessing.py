@@ -11,10 +11,11 @@ __all__ = ["can_open"]
 _OURS: Final = frozenset({"tegula.arrays.array", "tegula.hierarchy.group", "tegula.tables.table", "tegula.views.view"})
 _V1: Final = ("meta", "attrs")  # the documents of an array of Zarr v1
 _BCOLZ: Final = (os.path.join("meta", "storage"), "__rootdirs__")  # an array has the first, a table the second
+_N5: Final = "attributes.json"
 
 
 def can_open(target: Any) -> bool:
-    """Return whether a target is a node, view or store of tegula, bcolz, Zarr v1, or Zarr without zarr-python.
+    """Return whether a target is a node, view or store of tegula, bcolz, N5, Zarr v1, or Zarr without zarr-python.
 
     Looks at names and, in a directory of this machine, at a few documents.
 
@@ -31,7 +32,7 @@ def can_open(target: Any) -> bool:
     path = os.fspath(target).rstrip("/")
     if not isinstance(path, str):
         return False
-    if path.endswith((".bcolz", ".zarr.zip")):
+    if path.endswith((".bcolz", ".n5", ".zarr.zip")):
         return True
     if os.path.isdir(path) and _is_legacy(path):
         return True
@@ -39,7 +40,7 @@ def can_open(target: Any) -> bool:
 
 
 def _is_legacy(path: str) -> bool:
-    """Return whether a directory is an array of Zarr v1, or an array or table of bcolz."""
+    """Return whether a directory is an array of Zarr v1, an array or table of bcolz, or a node of N5."""
     if all(os.path.isfile(os.path.join(path, name)) for name in _V1):
         return True
-    return any(os.path.isfile(os.path.join(path, name)) for name in _BCOLZ)
+    return any(os.path.isfile(os.path.join(path, name)) for name in (*_BCOLZ, _N5))

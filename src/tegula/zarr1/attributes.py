@@ -11,7 +11,7 @@ from tegula.engine import back_off
 from tegula.errors import ConflictError
 from tegula.formats.documents import load
 from tegula.formats.json_encoding import dump
-from tegula.formats.styles import Style
+from tegula.formats.keys import Style
 from tegula.zarr1.errors import ReadOnlyError
 from tegula.zarr1.stores import as_store
 from tegula.zarr1.synchronizers import ProcessSynchronizer

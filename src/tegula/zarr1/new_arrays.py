@@ -12,7 +12,7 @@ from tegula.errors import AlreadyExistsError, MetadataError
 from tegula.formats import find_format
 from tegula.formats.documents import load
 from tegula.formats.json_encoding import dump
-from tegula.formats.styles import Style
+from tegula.formats.keys import Style
 from tegula.metadata.data_types import as_data_type
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store

@@ -13,7 +13,7 @@ from tegula import engine
 from tegula.codecs.equivalence import Transfer, decode_alike, transfer
 from tegula.errors import TegulaError, UnsupportedError
 from tegula.formats import find_format
-from tegula.formats.bcolz.codecs import portable
+from tegula.formats.layout import portable
 from tegula.metadata.masks import with_mask
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
 from tegula.stores import Store
@@ -52,7 +52,10 @@ def describe(metadata: ArrayMetadata) -> ArrayMetadata:
     >>> [codec.name for codec in describe(old.metadata).codecs]
     ['bytes', 'blosc']
     """
-    draft = with_mask(metadata, find_format(metadata.format).mask)
+    own = find_format(metadata.format)
+    if own.portable_attributes is not None:
+        metadata = replace(metadata, attributes=own.portable_attributes(metadata))
+    draft = with_mask(metadata, own.mask)
     draft = replace(draft, codecs=portable(metadata.codecs), documents={}, dense=False)
     unknown = [codec for codec in draft.codecs if not _is_known(codec)]
     if not unknown:

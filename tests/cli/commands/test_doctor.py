@@ -59,7 +59,9 @@ def test_doctor_describes_the_kernel(fake):
     # packbits of Zarr v3 is a different codec
     assert native == {
         "bytes",
+        "n5_default",
         "transpose",
+        "reshape",
         "sharding_indexed",
         "vlen-utf8",
         "vlen-bytes",

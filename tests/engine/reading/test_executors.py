@@ -104,9 +104,21 @@ def same_library(module: ModuleType | None, exact: bool | None) -> bool:
 
 
 @st.composite
+def n5_arrays(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw the arguments of `create_array` for N5."""
+    shape = tuple(draw(st.lists(st.integers(0, 9), min_size=1, max_size=3)))
+    chunks = tuple(draw(st.integers(1, 5)) for _ in shape)
+    dtype = draw(st.sampled_from(["u1", "<u2", ">i4", "<i8", ">f4", "<f8"]))
+    codecs = draw(st.sampled_from([None, "gzip", "zlib", "bz2", "lzma", "lz4", "zstd", {"id": "blosc", "shuffle": 2}]))
+    return {"format": "n5", "shape": shape, "chunks": chunks, "dtype": np.dtype(dtype), "codecs": codecs}
+
+
+@st.composite
 def arrays(draw: st.DrawFn) -> tuple[dict[str, Any], bool | None]:
     """Draw the arguments of `create_array`, and whether both executors store the same bytes."""
-    format = draw(st.sampled_from(["zarr1", "zarr2", "zarr2", "zarr3", "zarr3", "zarr3", "bcolz"]))
+    format = draw(st.sampled_from(["zarr1", "zarr2", "zarr2", "zarr3", "zarr3", "zarr3", "bcolz", "n5"]))
+    if format == "n5":
+        return draw(n5_arrays()), False
     kinds: list[Any] = [*NUMBERS, *OTHERS, *(RECORDS if format != "zarr1" else [])]
     dtype = np.dtype(draw(st.sampled_from([*kinds, *(EXTENDED if format == "zarr3" else [])])))
     smallest = 0 if format in ("zarr2", "zarr3") else 1

@@ -22,16 +22,16 @@ __all__ = ["Documents", "explore"]
 
 _NAMES = (
     "zarr.json", "meta", "attrs", ".zarray", ".zgroup", ".zattrs", ".zmetadata", "meta/sizes", "meta/storage",
-    "__attrs__", "__rootdirs__", "__hdf5__",
+    "__attrs__", "__rootdirs__", "__hdf5__", "attributes.json",
 )  # fmt: skip
 _LARGEST = 2**16
 _ROUNDING = {f"numcodecs.{name}" for name in ("quantize", "bitround", "fixedscaleoffset", "astype")}
 _MOST_CHUNKS = 500
-_FORMATS = ("zarr1", "zarr2", "zarr3", "bcolz")
+_FORMATS = ("zarr1", "zarr2", "zarr3", "bcolz", "n5")
 
 
 def _is_document(key: str) -> bool:
-    return any(key == name or key.endswith("/" + name) for name in _NAMES)
+    return key.startswith("meta/root") or any(key == name or key.endswith("/" + name) for name in _NAMES)
 
 
 @functools.cache

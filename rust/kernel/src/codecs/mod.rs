@@ -8,7 +8,9 @@ mod deflate;
 mod filters;
 mod libraries;
 mod lz4;
+mod lz4block;
 mod lzma;
+mod n5;
 mod options;
 mod output_buffer;
 
@@ -183,7 +185,9 @@ pub fn build(options: &Options) -> Result<Box<dyn Codec>> {
         Options::Fletcher32 => Ok(checksums::build("fletcher32", false)),
         Options::Gzip { level } => deflate::build(true, *level),
         Options::Lz4 { acceleration } => lz4::build(*acceleration),
+        Options::Lz4Block { size } => lz4block::build(*size),
         Options::Lzma { container, check, preset } => lzma::build(*container, *check, *preset),
+        Options::N5 { shape, itemsize, codecs } => n5::build(shape, *itemsize, codecs),
         Options::PackBits => Ok(filters::packbits::build()),
         Options::Quantize { digits, dtype, astype } => filters::scale::build_quantize(*digits, dtype, astype),
         Options::Shuffle { elementsize } => filters::shuffle::build(*elementsize),
@@ -206,7 +210,9 @@ pub const NAMES: &[&str] = &[
     "fletcher32",
     "gzip",
     "lz4",
+    "lz4block",
     "lzma",
+    "n5_default",
     "packbits",
     "quantize",
     "shuffle",

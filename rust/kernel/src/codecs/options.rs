@@ -65,6 +65,11 @@ pub enum Options {
         /// Acceleration of the library.
         acceleration: i64,
     },
+    /// The stream of Java's `LZ4BlockOutputStream`.
+    Lz4Block {
+        /// Largest size of a block in bytes.
+        size: i64,
+    },
     /// XZ and LZMA.
     Lzma {
         /// Container format of Python's `lzma`: 1 is XZ, 2 is LZMA.
@@ -73,6 +78,15 @@ pub enum Options {
         check: i64,
         /// Compression preset; `None` for the default.
         preset: Option<i64>,
+    },
+    /// The blocks of N5: a header, and the elements in Fortran order.
+    N5 {
+        /// Shape of a chunk.
+        shape: Vec<u64>,
+        /// Bytes of an element.
+        itemsize: u64,
+        /// The codecs behind the header, in the order of encoding.
+        codecs: Vec<Options>,
     },
     /// Booleans as bits.
     PackBits,

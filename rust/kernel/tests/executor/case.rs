@@ -94,8 +94,9 @@ fn divisor(random: &mut Random, length: usize) -> usize {
 }
 
 fn keys(random: &mut Random, first_only: bool) -> Keys {
+    let is_reversed = random.once_in(3);
     let separator = random.pick(&["/", "."]).to_owned();
-    Keys { prefix: "a/c".into(), separator, suffix: String::new(), scalar: "a/c".into(), first_only }
+    Keys { prefix: "a/c".into(), separator, suffix: String::new(), scalar: "a/c".into(), first_only, is_reversed }
 }
 
 /// Few different elements, in runs, often the fill value.

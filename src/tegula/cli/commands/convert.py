@@ -41,6 +41,7 @@ class _Format(StrEnum):
     zarr2 = "zarr2"
     zarr3 = "zarr3"
     bcolz = "bcolz"
+    n5 = "n5"
 
 
 def convert(

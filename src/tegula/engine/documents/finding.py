@@ -29,8 +29,8 @@ T = TypeVar("T")
 def implicit_group(store: Store, path: str, format: str | None, *, deep: bool = False) -> GroupMetadata | None:
     """Return an implicit group, which has no documents, if there are nodes directly below the path.
 
-    With `deep`, nodes of formats without group documents also count on deeper levels; that search ends after 4 levels
-    or 200 listings. In a store that can't be listed, only consolidated metadata make an implicit group.
+    With `deep`, nodes of formats that need no group documents also count on deeper levels; that search ends after 4
+    levels or 200 listings. In a store that can't be listed, only consolidated metadata make an implicit group.
     """
     if not store.listable:
         return _of_consolidated(store, path, format)
@@ -58,7 +58,7 @@ def implicit_group(store: Store, path: str, format: str | None, *, deep: bool = 
             for _, fmt in _chosen(store, candidates, is_there):
                 return _without_document(store, path, fmt)
             below += prefixes
-        wanted = [fmt for fmt in wanted if not fmt.has_groups]
+        wanted = [fmt for fmt in wanted if not fmt.has_groups or fmt.folders_are_groups]
         listings -= len(level)
         level = below
         if not wanted or listings <= 0:

@@ -16,8 +16,8 @@ from tegula.engine.documents.forgetting import forget
 from tegula.engine.documents.unpickled import forget_unpickled
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, NotFoundError, StoreError, TegulaError
 from tegula.formats import FORMATS, Format, find_format, keys_of_array
-from tegula.formats.members import with_shape
-from tegula.formats.splicing import Absent, splice
+from tegula.formats.located.members import with_shape
+from tegula.formats.located.splicing import Absent, splice
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
 from tegula.runtime.frozen import replace
 from tegula.stores import ABSENT, Generation, Store
@@ -320,7 +320,7 @@ def _changed(
     """Return the changed metadata as it will be read back, and the documents to write."""
     if shape_only and isinstance(old, ArrayMetadata) and isinstance(new, ArrayMetadata) and new.grid is old.grid:
         # only the numbers of the shape change in the document, unless an axis (and perhaps its chunks) has length 0
-        plain = not old.dense and all(old.shape)
+        plain = fmt.shape_member and not old.dense and all(old.shape)
         raw = with_shape(documents[fmt.shape_key], new.shape) if plain else None
         if raw is not None:
             written = {fmt.shape_key: raw}

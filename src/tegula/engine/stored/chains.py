@@ -19,7 +19,7 @@ _MOST: Final = 256
 _FIXED: Final = frozenset(
     "bytes transpose sharding_indexed packbits cast_value scale_offset blosc gzip zstd crc32c blpk numcodecs.blosc"
     " numcodecs.zlib numcodecs.gzip numcodecs.bz2 numcodecs.lzma numcodecs.zstd numcodecs.lz4 numcodecs.crc32c"
-    " numcodecs.crc32 numcodecs.adler32".split()
+    " numcodecs.crc32 numcodecs.adler32 n5_default lz4block".split()
 )
 
 
@@ -68,7 +68,7 @@ def chain_of(
 
 def _are_fixed(specs: Sequence[CodecSpec]) -> bool:
     return all(
-        spec.name in _FIXED and (spec.name != "sharding_indexed" or _inner_are_fixed(spec.configuration))
+        spec.name in _FIXED and ("codecs" not in spec.configuration or _inner_are_fixed(spec.configuration))
         for spec in specs
     )
 

@@ -9,7 +9,7 @@ from tegula.formats.layout import byte_order_codec
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import CodecSpec
 
-__all__ = ["CONTAINER", "PICKLE", "QUANTIZE", "chain", "codecs_from_json", "portable"]
+__all__ = ["CONTAINER", "PICKLE", "QUANTIZE", "chain", "codecs_from_json"]
 
 CONTAINER: Final = CodecSpec("blpk")
 PICKLE: Final = CodecSpec("bcolz.pickle")
@@ -55,26 +55,6 @@ def chain(data_type: DataType, compressor: CodecSpec, quantize: int) -> tuple[Co
     dtype = data_type.numpy
     filters = [CodecSpec(QUANTIZE, {"digits": quantize, "dtype": dtype.str})] if quantize and dtype.kind == "f" else []
     return (byte_order_codec(dtype), *filters, frame, CONTAINER)
-
-
-def portable(codecs: tuple[CodecSpec, ...]) -> tuple[CodecSpec, ...]:
-    """Return codecs without the features that only bcolz has: its container, its pickles, and the stated type size.
-
-    Examples
-    --------
-    >>> portable((CodecSpec("numcodecs.blosc", {"clevel": 5, "typesize": 8}), CodecSpec("blpk")))
-    (CodecSpec(name='numcodecs.blosc', configuration={'clevel': 5}, must_understand=True),)
-    """
-    out = []
-    for codec in codecs:
-        if codec.name == PICKLE.name:
-            out.append(CodecSpec("numcodecs.pickle"))
-        elif codec.name == "numcodecs.blosc" and "typesize" in codec.configuration:
-            kept = {name: value for name, value in codec.configuration.items() if name != "typesize"}
-            out.append(CodecSpec(codec.name, kept))
-        elif codec.name != CONTAINER.name:
-            out.append(codec)
-    return tuple(out)
 
 
 def _typesize(data_type: DataType) -> int:

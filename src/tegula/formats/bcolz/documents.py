@@ -23,9 +23,8 @@ from tegula.formats.bcolz.codecs import QUANTIZE, codecs_from_json
 from tegula.formats.bcolz.defaults import default_from_json, default_to_json
 from tegula.formats.dimension_names import names_in
 from tegula.formats.documents import integers, load, load_attributes, member, replace_document, rewrite
-from tegula.formats.keys import BCOLZ_KEYS, BCOLZ_NODE_KEYS, BCOLZ_SHAPE_KEY
+from tegula.formats.keys import BCOLZ_KEYS, BCOLZ_NODE_KEYS, BCOLZ_SHAPE_KEY, Style
 from tegula.formats.numpy_types import dtype_from_text, dtype_to_text
-from tegula.formats.styles import Style
 from tegula.metadata.chunk_grids import regular_grid
 from tegula.metadata.chunk_keys import BCOLZ_KEYS as CHUNK_KEYS
 from tegula.metadata.data_types import OBJECT, DataType

@@ -90,7 +90,7 @@ def convert(
         The node to convert, or where it is stored.
     target : str, path, mapping or Store
         Where to write the result; must not be the source or lie within it.
-    format : {"zarr3", "zarr2", "zarr1", "bcolz"}, optional
+    format : {"zarr3", "zarr2", "zarr1", "bcolz", "n5"}, optional
         Format of the target; by default the one that the suffix of `target` or `path` implies, else Zarr v3.
     chunks, shards, codecs : optional
         As for `tegula.create_array`; by default those of the source. In a hierarchy a shape applies to the arrays with

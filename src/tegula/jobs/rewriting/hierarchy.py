@@ -25,7 +25,7 @@ from tegula.hierarchy.group import Group, open_node
 from tegula.jobs.rewriting.array_job import ArrayJob, label_of, reserved_note
 from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
 from tegula.jobs.rewriting.rules import Rules, match_rules
-from tegula.jobs.rewriting.targets import selected_axes
+from tegula.jobs.rewriting.targets import kept_attributes, selected_axes
 from tegula.jobs.units import arrays_below
 from tegula.metadata.nodes import GroupMetadata
 from tegula.tables.columns import ORDER, column_names, with_names
@@ -163,10 +163,12 @@ class Job:
         if columns is not None:
             tables[name] = columns
             attributes.pop(ORDER, None)
+        notes: list[str] = []
+        attributes = kept_attributes(self._layout.fmt, attributes, notes)
         metadata = self._new_container(name, attributes, columns is not None)
         self._report.groups.append(name)
         self._arrays.container(node, name, made=metadata is not None and self._layout.fmt.has_groups)
-        notes = [*reserved_note(self._layout.fmt, name), *self._consolidated(node, name)]
+        notes += [*reserved_note(self._layout.fmt, name), *self._consolidated(node, name)]
         if notes:
             self._report.notes[name] = notes
         if columns is not None:

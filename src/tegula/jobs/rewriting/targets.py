@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import ge
 from typing import Any, Literal
@@ -14,8 +15,8 @@ from tegula.arrays.creation import array_metadata, sharded, with_checksum
 from tegula.arrays.masks import keep_mask
 from tegula.codecs import complete
 from tegula.errors import SelectionError, UnsupportedError
-from tegula.formats import Format
-from tegula.formats.bcolz.codecs import portable
+from tegula.formats import Format, find_format
+from tegula.formats.layout import portable
 from tegula.formats.zarr2 import OBJECT_CODECS
 from tegula.jobs.rewriting.precision import described, precision_of
 from tegula.jobs.rewriting.rules import Rules
@@ -24,7 +25,7 @@ from tegula.metadata.nodes import ArrayMetadata, CodecSpec, inner_codecs
 from tegula.reductions import Precision, is_floating
 from tegula.runtime.frozen import replace
 
-__all__ = ["Axis", "Layout", "Target", "keeps_codecs", "selected_axes", "target_metadata"]
+__all__ = ["Axis", "Layout", "Target", "keeps_codecs", "kept_attributes", "selected_axes", "target_metadata"]
 
 Axis = tuple[int, int, int]  # first index, step, number of indices
 
@@ -111,6 +112,7 @@ def target_metadata(
         If the target's format can't hold the array.
     """
     fmt, old = layout.fmt, source.metadata
+    own = find_format(old.format)
     notes: list[str] = []
     kept = [position for position, axis in enumerate(axes) if not isinstance(axis, int)]
     shape = tuple(axis[2] for axis in axes if not isinstance(axis, int))
@@ -154,7 +156,7 @@ def target_metadata(
         shape=shape,
         grid=grid,
         codecs=codecs,
-        attributes=source.attrs.asdict(),
+        attributes=source.attrs.asdict() if own.portable_attributes is None else own.portable_attributes(old),
         dimension_names=names,
         extra=old.extra if fmt.name == old.format and shape == old.shape else {},
         documents={},
@@ -164,7 +166,7 @@ def target_metadata(
         notes.append(precision.summary)
     draft, complete = keep_mask(source, draft, fmt, notes)
     adapted = _adapted(fmt, draft, notes, chunks is None, chosen is None)
-    complete |= old.fill_value is not None and adapted.fill_value is None
+    complete |= not _keeps_fill(draft, adapted)
     if old.fill_value is None and adapted.fill_value is not None:
         notes.append(f"the fill value was undefined and is now {adapted.fill_value.item()!r:.80}")
     metadata = sharded(fmt, adapted, shards) if shards else adapted
@@ -189,6 +191,13 @@ def _precision(
     data_type = choose(layout.dtype, [], (alike or packing is not None) and not is_coordinate)
     keepbits = choose(layout.bitround, [], is_floating(old) and not is_coordinate)
     return precision_of(source, data_type, packing, keepbits)
+
+
+def _keeps_fill(draft: ArrayMetadata, adapted: ArrayMetadata) -> bool:
+    """Return whether absent chunks, if they have a meaning, still mean the same."""
+    if draft.fill_value is None or adapted.fill_value is None or draft.fill_value.dtype.kind not in "iuf":
+        return draft.fill_value is None or adapted.fill_value is not None
+    return draft.fill_value.tobytes() == adapted.fill_value.astype(draft.fill_value.dtype).tobytes()
 
 
 def _own_encoding(source: Array, fmt: Format) -> tuple[ChunkGrid, tuple[CodecSpec, ...]]:
@@ -225,6 +234,15 @@ def _lengths(grid: ChunkGrid, source: Array, shape: tuple[int, ...], kept: list[
     axes = [grid.axes[position] for position in kept]
     same = [size == source.shape[position] for size, position in zip(shape, kept)]
     return [a.edges if isinstance(a, VaryingAxis) and fits else a.longest() for a, fits in zip(axes, same)]
+
+
+def kept_attributes(fmt: Format, attributes: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+    """Return the attributes that a format can hold, and take note of the others."""
+    lost = [name for name in attributes if name in fmt.reserved_attributes]
+    if lost:
+        listed = ", ".join(map(repr, lost))
+        notes.append(f"the attributes {listed} are left out, since {fmt.name} has members of its own with these names")
+    return {name: value for name, value in attributes.items() if name not in lost}
 
 
 def _own_shards(source: Array, kept: list[int], fmt: Format) -> list[int] | None:
@@ -282,8 +300,10 @@ def _replaced(
         notes.append(f"the chunks are now {grid.largest_chunk()}: {error}")
         return replace(draft, grid=grid)
     if error.field == "fill_value":
-        notes.append(f"the fill value is left undefined: {error}")
+        notes.append(f"the fill value is not kept: {error}")
         return replace(draft, fill_value=None)
+    if error.field == "attributes":
+        return replace(draft, attributes=kept_attributes(fmt, draft.attributes, notes))
     if error.codec is None or not own_codecs:
         return None
     lasting = tuple(codec for codec in draft.codecs if codec.name != "numcodecs.quantize")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import zipfile
 from contextlib import suppress
@@ -38,7 +37,6 @@ _NPZ: Final = Foreign("a NumPy archive", "store its arrays with tegula.save(targ
 _PARQUET: Final = Foreign("Parquet data", "read it with pyarrow or pandas, and store it with tegula.create_table")
 _ARROW: Final = Foreign("an Arrow file", "read it with pyarrow.feather, and store it with tegula.create_table")
 _TIFF: Final = Foreign("a TIFF file", "read it with tifffile, and store it with tegula.save")
-_N5: Final = Foreign("an N5 container", "open it with zarr 2 (zarr.N5Store) or TensorStore, and convert that to Zarr")
 _FITS: Final = Foreign("a FITS file", "open it with astropy.io.fits, and store its arrays with tegula.save")
 _GRIB: Final = Foreign("a GRIB file", "open it with xarray and cfgrib, and store its arrays with tegula.save")
 _BLOSC2: Final = Foreign("a Blosc2 file", "open it with blosc2.open, and store it with tegula.save")
@@ -93,14 +91,6 @@ def recognise(path: str) -> Foreign | None:
 
 
 def _directory(path: str) -> Foreign | None:
-    attributes = os.path.join(path, "attributes.json")
-    if os.path.isfile(attributes):
-        with open(attributes, encoding="utf-8") as file:
-            document = json.loads(file.read(2**20))
-        if isinstance(document, dict) and ("n5" in document or {"blockSize", "dataType"} <= document.keys()):
-            return _N5
-    if path.rstrip("/").endswith(".n5"):
-        return _N5
     with os.scandir(path) as entries:
         return _PARQUET if any(entry.name.endswith(".parquet") for entry in entries) else None
 

@@ -1,0 +1,366 @@
+"""N5: documents, the order of axes, blocks of every form, and the ways to other formats and back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import tegula
+from tegula import config
+from tegula.errors import CodecError, MetadataError, UnsupportedError
+from tegula.formats import find_format
+from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
+
+KEY = "attributes.json"
+FORMAT = find_format("n5")
+PLAIN = {"dimensions": [7, 5], "blockSize": [3, 2], "dataType": "uint16", "compression": {"type": "raw"}}
+TYPES = ["u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f4", "f8"]
+CODECS: list[Any] = [
+    None, "gzip", "zlib", "bz2", "zstd", "lz4", {"id": "lzma", "preset": 1}, {"id": "blosc", "cname": "zstd"},
+]  # fmt: skip
+
+
+def parse(**members: Any) -> ArrayMetadata:
+    node = FORMAT.parse({KEY: json.dumps({**PLAIN, **members}).encode()})
+    assert isinstance(node, ArrayMetadata)
+    return node
+
+
+@pytest.fixture(params=["kernel", "reference"])
+def executor(request: pytest.FixtureRequest) -> Any:
+    if request.param == "kernel":
+        pytest.importorskip("tegula._kernel")
+    with config.configure(executor=request.param):
+        yield request.param
+
+
+# --- documents
+
+
+def test_axes_are_shown_in_c_order() -> None:
+    array = parse()
+    assert (array.shape, array.grid.largest_chunk()) == ((5, 7), (2, 3))
+    assert array.keys.encode((1, 2)) == "2/1"
+    assert array.keys.decode("2/1", 2) == (1, 2)
+
+
+@pytest.mark.parametrize("version", ["5.0.0", "12", "5.1-SNAPSHOT", "99999999999999.1"])
+def test_a_later_major_version_is_refused(version: str) -> None:
+    for document in ({**PLAIN, "n5": version}, {"n5": version}):
+        with pytest.raises(UnsupportedError, match="newer") as caught:
+            FORMAT.parse({KEY: json.dumps(document).encode()})
+        assert (caught.value.key, caught.value.field) == (KEY, "n5")
+
+
+@pytest.mark.parametrize("version", ["1.5.0", "2.0.0", "4.0.1-SNAPSHOT", "", "x", None, 7])
+def test_other_versions_are_read(version: Any) -> None:
+    assert parse(n5=version).shape == (5, 7)
+
+
+@pytest.mark.parametrize("kind", ["raw", "gzip", "bzip2", "xz", "lz4"])
+def test_version_1_names_the_compression_only(kind: str) -> None:
+    new = parse(compression={"type": kind})
+    old = {**{name: value for name, value in PLAIN.items() if name != "compression"}, "compressionType": kind}
+    assert FORMAT.parse({KEY: json.dumps(old).encode()}) == new
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"dimensions": [-1, 5]}, "dimensions"), ({"dimensions": []}, "dimensions"), ({"dimensions": 3}, "dimensions"),
+        ({"dimensions": [7.0, 5]}, "dimensions"), ({"blockSize": [3]}, "blockSize"),
+        ({"blockSize": [0, 2]}, "blockSize"),
+        ({"blockSize": "x"}, "blockSize"), ({"dataType": "object"}, "dataType"), ({"dataType": "bool"}, "dataType"),
+        ({"dataType": None}, "dataType"), ({"dataType": []}, "dataType"), ({"compression": "gzip"}, "compression"),
+        ({"compression": None}, "compression"), ({"compression": {}}, "compression"),
+        ({"compression": {"type": "jpeg"}}, "compression"),
+    ],
+)  # fmt: skip
+def test_wrong_members_are_named(change: dict[str, Any], field: str) -> None:
+    if change == {"compression": None}:
+        change = {name: value for name, value in PLAIN.items() if name != "compression"}
+        with pytest.raises(MetadataError) as caught:
+            FORMAT.parse({KEY: json.dumps(change).encode()})
+    else:
+        with pytest.raises((MetadataError, UnsupportedError)) as caught:
+            parse(**change)
+    assert (caught.value.key, caught.value.field) == (KEY, field)
+
+
+def test_a_group_is_what_lacks_dimensions_or_a_type() -> None:
+    for document in ({}, {"a": 1}, {"dimensions": [1]}, {"dataType": "int8"}):
+        node = FORMAT.parse({KEY: json.dumps(document).encode()})
+        assert isinstance(node, GroupMetadata)
+        assert node.attributes == document
+
+
+def test_names_that_n5_reserves_are_refused() -> None:
+    for options in ({"shape": 3, "dtype": "i1"}, {}):
+        make = tegula.create_array if options else tegula.create_group
+        store = tegula.MemoryStore()
+        with pytest.raises(UnsupportedError, match="'blockSize', 'n5'"):
+            make(store, format="n5", attributes={"n5": 1, "blockSize": 2, "x": 3}, **options)
+        assert [*store.list()] == []
+        node = make(store, format="n5", **options)
+        with pytest.raises(UnsupportedError, match="'dataType'"):
+            node.attrs["dataType"] = "int8"
+        assert {**node.attrs} == {}
+
+
+def test_attributes_are_changed_beside_the_description() -> None:
+    raw = (
+        b'{"zz":1,"shape":[9,9],"dimensions":[7,5],"blockSize":[3,2],"dataType":"uint16","compression":{"type":"raw"}}'
+    )
+    store = tegula.MemoryStore({KEY: raw})
+    array = tegula.open_array(store, mode="r+")
+    assert {**array.attrs} == {"zz": 1, "shape": [9, 9]}
+    array.resize((6, 8))
+    assert store.get(KEY) == raw.replace(b"[7,5]", b"[8,6]")
+    array.attrs["a"] = None
+    del array.attrs["zz"]
+    document = json.loads(store.get(KEY) or b"")
+    assert [*document] == ["shape", "dimensions", "blockSize", "dataType", "compression", "a"]
+    assert tegula.open_array(store).shape == (6, 8)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "names"),
+    [
+        ({"axes": ["x", "y"]}, ("y", "x")),
+        ({"axes": ["x", ""]}, (None, "x")),
+        ({"axes": ["x", "x"]}, None),
+        ({"axes": ["x"]}, None),
+        ({"axes": [1, 2]}, None),
+        ({"transform": {"axes": ["y", "x"], "units": ["nm", "nm"]}}, ("y", "x")),
+        ({"transform": {"axes": ["y", "x"]}, "axes": ["x", "y"]}, ("y", "x")),
+        ({"transform": {"axes": ["x", "y"]}, "axes": ["x", "y"]}, None),
+        ({"_ARRAY_DIMENSIONS": ["y", "x"]}, ("y", "x")),
+        ({"_ARRAY_DIMENSIONS": ["a", "b"], "axes": ["x", "y"]}, None),
+    ],
+)
+def test_names_of_dimensions_are_read_where_they_are_clear(attributes: dict[str, Any], names: Any) -> None:
+    assert parse(**attributes).dimension_names == names
+
+
+@pytest.mark.parametrize("names", [("y", "x"), (None, "x"), ("x", "x"), ("", "x")])
+def test_names_of_dimensions_come_back(names: Any) -> None:
+    for attributes in ({}, {"axes": [{"name": "other"}]}):
+        store = tegula.MemoryStore()
+        array = tegula.create_array(
+            store, shape=(3, 4), dtype="u1", format="n5", dimension_names=names, attributes=attributes
+        )
+        assert array.dimension_names == names
+        assert tegula.open(store).dimension_names == names
+
+
+def test_units_go_to_other_formats_and_back() -> None:
+    stated = {"axes": ["x", "y"], "units": ["nm", "s"], "resolution": [4, 0.5]}
+    store = tegula.MemoryStore({KEY: json.dumps({**PLAIN, **stated}).encode()})
+    for format in ("zarr3", "zarr2", "zarr1"):
+        there, back = tegula.MemoryStore(), tegula.MemoryStore()
+        tegula.convert(store, there, format=format)
+        array = tegula.open_array(there)
+        assert array.dimension_names == ("y", "x")
+        assert array.attrs["dimension_units"] == ["0.5 s", "4 nm"]
+        assert not {"axes", "units", "resolution"} & {*array.attrs}
+        tegula.convert(there, back, format="n5")
+        assert {**tegula.open_array(back).attrs} == stated
+
+
+# --- what N5 can't hold
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"dtype": "?"}, "dtype"), ({"dtype": "c8"}, "dtype"), ({"dtype": "f2"}, "dtype"), ({"dtype": str}, "dtype"),
+        ({"dtype": "M8[s]"}, "dtype"), ({"shape": ()}, "shape"), ({"chunks": [[1, 2]]}, "chunks"),
+        ({"fill_value": 3}, "fill_value"), ({"chunks": 2**32, "shape": 2**33}, "chunks"),
+        ({"codecs": ["crc32c"]}, ""), ({"codecs": ["shuffle", "zstd"]}, ""), ({"shards": 2, "chunks": 1}, "shards"),
+        ({"codecs": {"id": "zstd", "checksum": True}}, ""), ({"codecs": {"id": "lzma", "format": 2}}, ""),
+    ],
+)  # fmt: skip
+def test_what_n5_can_not_hold_is_refused(options: dict[str, Any], field: str) -> None:
+    store = tegula.MemoryStore()
+    with pytest.raises(UnsupportedError) as caught:
+        tegula.create_array(store, format="n5", **{"shape": 3, "dtype": "i4", **options})
+    assert (caught.value.field or "") == field
+    assert [*store.list()] == []
+
+
+def test_a_conversion_says_what_it_loses() -> None:
+    source = tegula.create_group(tegula.MemoryStore(), attributes={"dataType": 1, "x": 2})
+    array = source.create_array(
+        "a", shape=(9, 8), chunks=(2, 3), dtype="i4", fill_value=7, attributes={"dimensions": 1}, codecs=["crc32c"]
+    )
+    array[3:5, 2:] = 1
+    target = tegula.MemoryStore()
+    report = tegula.convert(source, target, format="n5")
+    assert report.ok
+    assert any("dataType" in note for note in report.notes[""])
+    notes = " ".join(report.arrays[0].notes)
+    assert all(word in notes for word in ("fill value", "7", "'dimensions'", "codecs"))
+    group = tegula.open_group(target)
+    assert {**group.attrs} == {"x": 2}
+    np.testing.assert_array_equal(group["a"][...], array[...])
+
+
+# --- blocks
+
+
+def block(*numbers: int, mode: int = 0, count: int | None = None, data: bytes = b"") -> bytes:
+    words = [*numbers, *([] if count is None else [count])]
+    return b"".join(
+        [mode.to_bytes(2, "big"), len(numbers).to_bytes(2, "big"), *(n.to_bytes(4, "big") for n in words), data]
+    )
+
+
+def test_smaller_blocks_are_filled_up_with_zeros(executor: str) -> None:
+    store = tegula.MemoryStore({KEY: json.dumps(PLAIN).encode()})
+    numbers = np.arange(1, 7, dtype=">u2").tobytes()
+    store.set("0/0", block(2, 1, data=numbers[:4]))
+    store.set("1/1", block(3, 2, mode=1, count=6, data=numbers))
+    store.set("2/2", block(1, 1, mode=1, count=1, data=numbers[:2]))
+    expected = np.zeros((5, 7), "u2")
+    expected[0, :2], expected[2:4, 3:6], expected[4, 6] = [1, 2], [[1, 2, 3], [4, 5, 6]], 1
+    np.testing.assert_array_equal(tegula.open(store)[...], expected)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        b"", b"\0", block(3), block(3, 2)[:-1], block(3, 2), block(3, 2, data=bytes(11)), block(3, 2, data=bytes(13)),
+        block(4, 2, data=bytes(16)), block(3, 2**31), block(0, 2), block(3, 2, mode=2, data=bytes(12)),
+        block(3, 2, mode=1, count=5, data=bytes(10)), block(3, 2, mode=1), block(3, 2, 1, data=bytes(12)),
+        block(2, 2, data=bytes(12)),
+    ],
+)  # fmt: skip
+def test_damaged_blocks_are_errors(executor: str, damaged: bytes) -> None:
+    store = tegula.MemoryStore({KEY: json.dumps(PLAIN).encode(), "1/0": damaged})
+    with pytest.raises(CodecError) as caught:
+        tegula.open(store)[...]
+    assert caught.value.key == "1/0"
+    np.testing.assert_array_equal(tegula.open(store)[3:], 0)
+
+
+def test_missing_blocks_are_zero_and_groups_need_no_document() -> None:
+    store = tegula.MemoryStore({f"a/b/{KEY}": json.dumps(PLAIN).encode()})
+    group = tegula.open(store)
+    assert isinstance(group, tegula.Group)
+    assert not group["a/b"][...].any()
+    assert [*group["a"]] == ["b"]
+    assert tegula.check(store).ok
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_every_type_with_every_compression(executor: str, dtype: str, codec: Any) -> None:
+    values = (np.arange(7 * 5 * 4) * 0x01020304 % 251).astype(dtype).reshape(7, 5, 4)
+    store = tegula.MemoryStore()
+    array = tegula.create_array(store, data=values, chunks=(2, 3, 4), codecs=codec, format="n5")
+    array.append(values[:3])
+    array.append(np.ones((10, 2, 4), dtype), axis=1)
+    array[1:9:3, ::2] = 3
+    expected = np.concatenate([np.concatenate([values, values[:3]]), np.ones((10, 2, 4), dtype)], 1)
+    expected[1:9:3, ::2] = 3
+    for name in ("kernel", "reference"):
+        with config.configure(executor=name if executor == "kernel" else "reference"):
+            np.testing.assert_array_equal(tegula.open(store)[...], expected)
+    array.resize((3, 2, 1))
+    array.resize((8, 6, 3))
+    grown = np.zeros((8, 6, 3), dtype)
+    grown[:3, :2, :1] = expected[:3, :2, :1]
+    np.testing.assert_array_equal(tegula.open(store)[...], grown)
+    assert tegula.check(store).ok
+
+
+def test_both_executors_write_the_same_blocks() -> None:
+    pytest.importorskip("tegula._kernel")
+    values = np.arange(70, dtype="i4").reshape(10, 7) % 9
+    for codec in (None, "bz2", "lz4", {"id": "lzma", "preset": 1}):
+        written = []
+        for name in ("kernel", "reference"):
+            with config.configure(executor=name):
+                tegula.create_array(
+                    store := tegula.MemoryStore(), data=values, chunks=(4, 3), codecs=codec, format="n5"
+                )
+            written.append({key: store.get(key) for key in store.list()})
+        assert written[0] == written[1]
+
+
+# --- other formats and other libraries
+
+
+arrays = hnp.arrays(
+    st.sampled_from(TYPES).map(np.dtype), hnp.array_shapes(max_dims=4, max_side=6), elements={"allow_nan": False}
+)
+
+
+@settings(max_examples=60)
+@given(
+    data=st.data(), values=arrays, codec=st.sampled_from(CODECS), format=st.sampled_from(["zarr3", "zarr2", "bcolz"])
+)
+def test_conversions_there_and_back(data: st.DataObject, values: Any, codec: Any, format: str) -> None:
+    chunks = tuple(data.draw(st.integers(1, size + 1)) for size in values.shape)
+    store, there, back = tegula.MemoryStore(), tegula.MemoryStore(), tegula.MemoryStore()
+    tegula.create_array(store, data=values, chunks=chunks, codecs=codec, format="n5", attributes={"q": [1]})
+    assert tegula.convert(store, there, format=format).ok
+    assert tegula.convert(there, back, format="n5").ok
+    for node in (tegula.open_array(there), tegula.open_array(back)):
+        assert node[...].astype(values.dtype).tobytes() == values.tobytes()
+        assert node.attrs["q"] == [1]
+
+
+@settings(max_examples=40, deadline=None)
+@given(values=arrays, data=st.data())
+def test_tensorstore_reads_and_writes_the_same(values: Any, data: st.DataObject, tmp_path_factory: Any) -> None:
+    ts = pytest.importorskip("tensorstore")
+    folder: Path = tmp_path_factory.mktemp("n5")
+    chunks = tuple(data.draw(st.integers(1, size + 1)) for size in values.shape)
+    codec = data.draw(st.sampled_from([codec for codec in CODECS if codec != "lz4"]))
+    names = [f"d{axis}" for axis in range(values.ndim)]
+    array = tegula.create_array(folder, data=values, chunks=chunks, codecs=codec, format="n5", dimension_names=names)
+    other = ts.open({"driver": "n5", "kvstore": {"driver": "file", "path": str(folder)}}).result()
+    assert other.read().result().T.tobytes() == values.tobytes()
+    assert [*other.domain.labels] == names[::-1]
+    other[...] = np.flip(values).T
+    assert array[...].tobytes() == np.flip(values).tobytes()
+
+
+def test_the_codec_stands_in_zarr3_too(executor: str) -> None:
+    order = {"name": "transpose", "configuration": {"order": [1, 0]}}
+    inner = [
+        order,
+        {"name": "bytes", "configuration": {"endian": "big"}},
+        {"name": "zstd", "configuration": {"level": 0}},
+    ]
+    values = np.arange(35, dtype="i2").reshape(7, 5)
+    store = tegula.MemoryStore()
+    codec = {"name": "n5_default", "configuration": {"codecs": inner}}
+    tegula.create_array(
+        store, data=values, chunks=(3, 2), codecs=[codec], chunk_key_encoding={"name": "v2", "separator": "/"}
+    )
+    # the same chunks as N5, whose array is transposed
+    n5 = {"dimensions": [7, 5], "blockSize": [3, 2], "dataType": "int16", "compression": {"type": "zstd"}}
+    twin = {key: store.get(key) or b"" for key in store.list() if key != "zarr.json"}
+    np.testing.assert_array_equal(tegula.open(store)[...], values)
+    np.testing.assert_array_equal(tegula.open({**twin, KEY: json.dumps(n5).encode()})[...], values.T)
+    tegula.convert(store, plain := tegula.MemoryStore(), format="zarr2")
+    np.testing.assert_array_equal(tegula.open(plain)[...], values)
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [[], ["bytes"], ["transpose", "bytes"], [{"name": "transpose", "configuration": {"order": [0, 1]}}, "bytes"]],
+)
+def test_the_codec_needs_its_three_codecs(inner: list[Any]) -> None:
+    codec = {"name": "n5_default", "configuration": {"codecs": inner}}
+    with pytest.raises(MetadataError):
+        tegula.create_array({}, shape=(7, 5), dtype="i2", codecs=[codec])
