@@ -202,7 +202,8 @@ def _print(report: CopyReport, quiet: bool, done: str) -> None:
     if quiet:
         return
     if report.renamed:
-        typer.echo("renamed")
+        typer.echo("moved in one step, as its directory was renamed")
         return
-    nodes = f"{counted(report.arrays, 'array')} and {counted(report.groups, 'group')}"
-    typer.echo(f"{nodes} {done}: {counted(report.values, 'value')}, {human_bytes(report.nbytes)}")
+    kinds = ((report.arrays, "array"), (report.groups, "group"))
+    nodes = " and ".join(counted(number, kind) for number, kind in kinds if number)
+    typer.echo(f"{nodes or 'nothing'} {done}: {counted(report.values, 'file')}, {human_bytes(report.nbytes)}")
