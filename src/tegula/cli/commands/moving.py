@@ -69,7 +69,7 @@ def cp(
     options = options_of_second(source, target, storage_option, target_storage_option)
     with (
         _source(source, "r", storage_option) as (origin, origin_options),
-        byte_line(quiet, lambda: _stored(source, storage_option)) as progress,
+        byte_line(quiet, lambda: _stored(source, storage_option), command="cp" if resume else "") as progress,
     ):
         store, inner = _destination(source, target)
         report = copy(
