@@ -583,8 +583,10 @@ class ChunkLayout(Constraints):
         self._set_parts(prefix, part, value, hard)
 
     def _state(self) -> tuple[Any, ...]:
-        grids = tuple(self._grid(usage) for usage in USAGES)
-        return (self._rank, self._inner_order, self._inner_hard, self._origin_vector(), grids)
+        vectors = [self._origin, *(self._grid(usage)._vector(part) for usage in USAGES for part in _PARTS)]
+        known = [vector if any(value is not None for value in vector.values) else () for vector in vectors]
+        # the rank counts only as far as there are constraints for its dimensions
+        return (self._inner_order, self._inner_hard, known, self._rank is None and not any(known))
 
     def __repr__(self) -> str:
         return pretty(self.to_json(), "ChunkLayout(", ")")

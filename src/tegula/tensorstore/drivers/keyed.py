@@ -34,7 +34,7 @@ from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.constraints.zarr3_codecs import Layout
 from tegula.tensorstore.drivers.domains import Ranks, effective_domain, ranks
 from tegula.tensorstore.drivers.elements import Elements, fill_of, shown_part, stored_fill
-from tegula.tensorstore.drivers.metadata import Metadata, mismatch
+from tegula.tensorstore.drivers.metadata import Metadata, ReadFill, mismatch
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
 from tegula.tensorstore.drivers.stored import ArraySpec, path_of
 from tegula.tensorstore.errors import StatusError, annotate, as_status, status
@@ -77,7 +77,7 @@ class KeyedSpec(ArraySpec):
 
     @staticmethod
     @abstractmethod
-    def read_metadata(members: dict[str, Any]) -> Metadata:
+    def read_metadata(members: dict[str, Any], read_fill: ReadFill) -> Metadata:
         """Read members of a document, and remove them."""
 
     @classmethod
@@ -168,20 +168,20 @@ class KeyedSpec(ArraySpec):
 
     def layout_of(self, metadata: Metadata, known: Ranks, shown: Elements | None, layout: ChunkLayout) -> ChunkLayout:
         """Return constraints on the chunks, merged with those that metadata implies."""
-        layout = layout.copy()
-        rank = known.full if known.chunked is None else known.chunked
-        if rank is None:
+        layout, full = layout.copy(), known.full
+        if full is None:
             return layout
-        inner = () if shown is None else shown.shape
-        full = rank + len(inner) if known.full is None else known.full
+        rank, inner = full if known.chunked is None else known.chunked, () if shown is None else shown.shape
         layout._set_rank(full)
         layout._set_grid_origin([0] * full, True)
         write, decoded = self.chunks_of(metadata, rank)
         for usage, shape in (("write", write), ("read", decoded.read_shape)):
             if shape is not None:
                 with naming(f"{usage}_chunk"):
-                    layout._set_parts(f"{usage}_chunk", "shape", (*shape, *inner), True)
-        if decoded.inner_order is not None:
+                    layout._set_parts(
+                        f"{usage}_chunk", "shape", (*shape, *inner, *[None] * (full - rank - len(inner))), True
+                    )
+        if decoded.inner_order is not None and known.chunked is not None:
             layout._set_inner_order((*decoded.inner_order, *range(rank, full)), True)
         return layout
 

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias
 
 import numpy.typing as npt
 
 from tegula.metadata.data_types import DataType
+from tegula.metadata.fill_value_json import fill_from_json
 from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.constraints.zarr3_codecs import Chain
 from tegula.tensorstore.errors import StatusError, status
 from tegula.tensorstore.json.arguments import MAX_RANK
 from tegula.tensorstore.json.binding import MISSING, array, array_of, dump, integer, invalid, member
 
-__all__ = ["Metadata", "Reader", "mismatch"]
+__all__ = ["Metadata", "ReadFill", "Reader", "fill_of_spec", "mismatch"]
 
+ReadFill: TypeAlias = Callable[[Any, DataType], npt.NDArray[Any] | None]
 _MAX_SIZE: Final = 2**63 - 2
 
 
@@ -116,7 +118,7 @@ class Reader:
         self,
         type_name: str,
         data_type: DataType | None,
-        read: Callable[[Any, DataType], Any],
+        read: ReadFill,
         write: Callable[[Any, DataType], Any],
     ) -> Any:
         """Return the ``fill_value``, which needs the type of the elements beside it."""
@@ -126,6 +128,12 @@ class Reader:
             with member("fill_value"):
                 raise invalid(f'must be specified in conjunction with "{type_name}"')
         return None
+
+
+def fill_of_spec(value: Any, data_type: DataType) -> npt.NDArray[Any]:
+    """Read a ``fill_value`` in a spec, for which fewer forms are accepted than in stored documents."""
+    is_whole = isinstance(value, float) and value.is_integer()
+    return fill_from_json(int(value) if is_whole and "int" in data_type.numpy.name else value, data_type)
 
 
 def mismatch(name: str, wanted: Any, stored: Any) -> StatusError:

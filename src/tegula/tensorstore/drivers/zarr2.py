@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from tegula.formats import zarr2
@@ -14,6 +15,7 @@ from tegula.formats.leniency import plain_zarr2
 from tegula.formats.numpy_types import dtype_from_json, dtype_to_json
 from tegula.metadata.chunk_keys import v2_keys
 from tegula.metadata.data_types import EXTENDED_DTYPES, OBJECT, DataType
+from tegula.metadata.fill_value_json import decode_base64
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.chunk_shapes import choose_shape
@@ -26,7 +28,7 @@ from tegula.tensorstore.constraints.codec_spec import (
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.zarr3_codecs import Layout
 from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
-from tegula.tensorstore.drivers.metadata import Metadata, Reader
+from tegula.tensorstore.drivers.metadata import Metadata, Reader, ReadFill, fill_of_spec
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json.binding import dump, integer, invalid, known_only, member, obj, one_of, string, take
 from tegula.tensorstore.kvstore.kvstore import KvStore
@@ -52,7 +54,7 @@ class ZarrSpec(KeyedSpec):
         if "metadata" in members:
             with member("metadata"):
                 metadata = obj(members.pop("metadata"))
-                self.constraints = self.read_metadata(metadata) if metadata else self.anything
+                self.constraints = self.read_metadata(metadata, _fill_of_spec) if metadata else self.anything
                 known_only(metadata)
         separator = take(members, "key_encoding", self._key_encoding)
         if separator is not None:
@@ -89,7 +91,7 @@ class ZarrSpec(KeyedSpec):
         return super().url_suffix()
 
     @staticmethod
-    def read_metadata(members: dict[str, Any]) -> Metadata:
+    def read_metadata(members: dict[str, Any], read_fill: ReadFill) -> Metadata:
         reader = Reader(members)
         reader.take("zarr_format", lambda value: integer(value, 2, 2))
         shape, chunks = reader.take_sizes("shape"), reader.take_sizes("chunks", 1)
@@ -102,14 +104,14 @@ class ZarrSpec(KeyedSpec):
         if data_type is OBJECT:
             with member("dtype"):
                 data_type, _ = zarr2.with_serializer(data_type, zarr2.codecs_from_json(filters, "filters"))
-        fill = reader.take_fill("dtype", data_type, zarr2.read_fill, _fill_to_json)
+        fill = reader.take_fill("dtype", data_type, read_fill, _fill_to_json)
         reader.take("order", lambda value: one_of(value, ("C", "F")))
         reader.take(_SEPARATOR, lambda value: one_of(value, (".", "/")))
         return Metadata(json=reader.json, shape=shape, chunk_shape=chunks, data_type=data_type, fill=fill)
 
     @classmethod
     def read_stored(cls, document: dict[str, Any]) -> Metadata:
-        return cls.read_metadata(plain_zarr2(document))
+        return cls.read_metadata(plain_zarr2(document), zarr2.read_fill)
 
     # --- properties known before opening
 
@@ -208,9 +210,24 @@ def _chosen_order(layout: ChunkLayout, chunked: int) -> str:
     return "C"
 
 
+def _fill_of_spec(value: Any, data_type: DataType) -> npt.NDArray[Any] | None:
+    """Read a ``fill_value`` in a spec: complex numbers, text and raw bytes may be Base64 of exactly their bytes."""
+    dtype, is_text = data_type.numpy, isinstance(value, str)
+    kind = "" if dtype in EXTENDED_DTYPES else dtype.kind
+    if value is None or kind in ("m", "M", "O", "U") or (kind == "f" and is_text):
+        return zarr2.read_fill(value, data_type)
+    if kind not in ("S", "V") and not (kind == "c" and is_text):
+        return fill_of_spec(value, data_type)
+    text = string(value).rstrip("=")
+    raw = decode_base64(text + "=" * (-len(text) % 4))
+    if len(raw) != dtype.itemsize:
+        raise invalid(f"{dump(value)} is not Base64 of {dtype.itemsize} bytes")
+    return np.ndarray((), dtype, raw).copy()
+
+
 def _fill_to_json(fill: npt.NDArray[Any] | None, data_type: DataType) -> Any:
     """Write a ``fill_value`` as TensorStore does: all bytes of text and raw bytes, and any NaN as ``"NaN"``."""
-    if fill is not None and data_type.numpy.kind == "S" and data_type.numpy not in EXTENDED_DTYPES:
+    if fill is not None and data_type.numpy.kind in "SV" and data_type.numpy not in EXTENDED_DTYPES:
         return base64.b64encode(fill.tobytes()).decode()
     value = zarr2.write_fill(fill, data_type)
     return [_plain_nan(part) for part in value] if isinstance(value, list) else _plain_nan(value)

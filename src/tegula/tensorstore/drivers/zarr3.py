@@ -34,12 +34,13 @@ from tegula.tensorstore.constraints.zarr3_codecs import (
     decoded_layout,
     merge_chains,
 )
-from tegula.tensorstore.drivers.domains import Ranks, effective_domain, ranks
+from tegula.tensorstore.drivers.domains import Ranks, ranks
 from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
-from tegula.tensorstore.drivers.metadata import Metadata, Reader, mismatch
+from tegula.tensorstore.drivers.metadata import Metadata, Reader, ReadFill, fill_of_spec, mismatch
 from tegula.tensorstore.errors import StatusError, annotate
 from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.json.arguments import naming
 from tegula.tensorstore.json.binding import MISSING, dump, integer, invalid, member, obj, one_of, string
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import on_demand
@@ -67,7 +68,7 @@ class Zarr3Spec(KeyedSpec):
     def read_members(self, members: dict[str, Any]) -> None:
         if "metadata" in members:
             with member("metadata"):
-                self.constraints = self.read_metadata(obj(members.pop("metadata")))
+                self.constraints = self.read_metadata(obj(members.pop("metadata")), fill_of_spec)
         self.read_shown(members)
         wanted, shown, data_type = self.schema.dtype, self.shown, self.constraints.data_type
         if shown is None and data_type is not None and data_type.numpy.names is None:
@@ -85,7 +86,7 @@ class Zarr3Spec(KeyedSpec):
         return {**({"metadata": metadata} if len(metadata) > 1 or include_defaults else {}), **self.write_shown()}
 
     @staticmethod
-    def read_metadata(members: dict[str, Any]) -> Metadata:
+    def read_metadata(members: dict[str, Any], read_fill: ReadFill) -> Metadata:
         reader = Reader(members)
         take, json = reader.take, reader.json
         take("zarr_format", lambda value: integer(value, 3, 3))
@@ -93,7 +94,7 @@ class Zarr3Spec(KeyedSpec):
         json["node_type"] = "array"
         # the elements
         data_type = take("data_type", _data_type, data_type_to_json)
-        fill = reader.take_fill("data_type", data_type, fill_from_document, zarr3.write_fill)
+        fill = reader.take_fill("data_type", data_type, read_fill, zarr3.write_fill)
         # the dimensions and the chunks
         shape = reader.take_sizes("shape")
         names = take("dimension_names", lambda value: reader.per_dimension(value, _string_or_null), list)
@@ -128,7 +129,7 @@ class Zarr3Spec(KeyedSpec):
 
     @classmethod
     def read_stored(cls, document: dict[str, Any]) -> Metadata:
-        stored = cls.read_metadata(plain_zarr3(document))
+        stored = cls.read_metadata(plain_zarr3(document), fill_from_document)
         assert stored.codecs is not None
         assert stored.data_type is not None
         codecs = complete_chain(stored.codecs, stored.data_type, len(stored.shape or ()))
@@ -144,13 +145,9 @@ class Zarr3Spec(KeyedSpec):
             return None
 
     def ranks(self) -> Ranks:
-        return ranks(self.constraints.rank, self.schema.rank, self.shown or (_VOID if self.void else None))
-
-    def get_domain(self) -> IndexDomain | None:
-        known = self.ranks()
-        if known.full is None and known.chunked is not None and not self._is_free:
-            return effective_domain(self.constraints, Ranks(known.chunked, known.chunked), None, self.schema.domain)
-        return super().get_domain()
+        known = ranks(self.constraints.rank, self.schema.rank, self.shown or (_VOID if self.void else None))
+        chunked, full = known.chunked, known.full
+        return Ranks(full if chunked is None else chunked, chunked if full is None else full)
 
     def get_dimension_units(self) -> Units | None:
         units = _merge_units(self.constraints.units, self.schema.dimension_units)
@@ -188,6 +185,9 @@ class Zarr3Spec(KeyedSpec):
         order = layout.inner_order if layout.inner_order is not None else layout.inner_order_soft_constraint
         outer = None if order is None else tuple(axis for axis in order if axis < rank)
         codecs = complete_chain(chain or Chain(), data_type, rank, Layout(outer, read))
+        if (encoded := decoded_layout(codecs, rank, write).read_shape) is not None:
+            with naming("read_chunk"):
+                layout._set_parts("read_chunk", "shape", (*encoded, *[None] * (domain.rank - rank)), True)
         # the document, with further members from the constraints
         names = [
             label or ("" if name == "" else None)
