@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats.chunk_grids import grid_from_extension, grid_to_json
 from tegula.formats.descriptions import Recent, complete, memoized
+from tegula.formats.dimension_names import NETCDF, netcdf_names
 from tegula.formats.documents import integers, load, member, rewrite
 from tegula.formats.keys import Style
 from tegula.formats.leniency import Oddity, note_in, plain_zarr3
@@ -110,7 +111,7 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
         shared, attributes = recent
         if shared is None:
             return GroupMetadata(attributes=attributes, format=NAME, documents=documents)
-        return complete(shared, attributes, documents, shared.dimension_names)
+        return complete(shared, attributes, documents, _names(shared, attributes))
     document, located_members = _load(raw)
     document = plain_zarr3(document)
 
@@ -140,7 +141,7 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
         document.pop("attributes", None)
         array = describe(document)
         _recent.keep(raw, array, attributes)
-        return complete(array, attributes, documents, array.dimension_names)
+        return complete(array, attributes, documents, _names(array, attributes))
     except (MetadataError, UnsupportedError) as error:
         error.within(key=KEY)
         raise
@@ -239,6 +240,12 @@ def keys_from_json(value: Any) -> ChunkKeyEncoding:
     if separator not in (".", "/"):
         raise MetadataError(f"the separator must be . or /, not {separator!r:.40}", key=KEY, field="chunk_key_encoding")
     return make(separator)
+
+
+def _names(array: ArrayMetadata, attributes: Mapping[str, Any]) -> tuple[str | None, ...] | None:
+    """Return the dimension names of the document, or of an attribute of the netCDF library."""
+    names = array.dimension_names
+    return names if names is not None or NETCDF not in attributes else netcdf_names(attributes[NETCDF], array.ndim)
 
 
 def _dimension_names(value: Any, ndim: int) -> tuple[str | None, ...] | None:
