@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from time import perf_counter
@@ -25,7 +25,9 @@ from tegula.jobs.rewriting.rules import Field, rules_of
 from tegula.jobs.rewriting.targets import Layout
 from tegula.jobs.runners.runner import check_reachable, runner_of
 from tegula.jobs.units import Progress, one_at_a_time
+from tegula.metadata import geo
 from tegula.metadata.ome import (
+    KEY,
     VERSIONS,
     Axis,
     Level,
@@ -275,15 +277,19 @@ def downsample(
         if dry_run:
             estimate = job.estimate(recording)
         else:
-            left = job.write(multiscales(name, known, listed, method, version), overwrite, recording)
+            image = {KEY: multiscales(name, known, listed, method, version)}
+            left = job.write(image | geo.of_pyramid(_attributes(arrays), steps, method), overwrite, recording)
         if above is not None and job.is_copied and not left and not dry_run:
             parent = group_at(store, above)
             if parent is not None and parent.is_consolidated():  # it has a pyramid now
                 parent.consolidate()
     if store is not target:
         store.close()
-    about: dict[str, Any] = {"dry_run": dry_run, "units_left": left, "estimate": estimate}
-    return Pyramid(location_of(store, group), method, known, listed, perf_counter() - start, **about)
+    return Pyramid(location_of(store, group), method, known, listed, perf_counter() - start, dry_run, left, estimate)
+
+
+def _attributes(arrays: Sequence[tuple[str, Array]]) -> list[tuple[str, Mapping[str, Any]]]:
+    return [(path, array.metadata.attributes) for path, array in arrays]
 
 
 def _group_of(array: Array, path: str) -> tuple[Store, str, str]:

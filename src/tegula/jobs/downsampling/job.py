@@ -32,6 +32,7 @@ from tegula.jobs.rewriting.report import ConvertReport
 from tegula.jobs.rewriting.rules import match_rules
 from tegula.jobs.rewriting.targets import Layout
 from tegula.jobs.runners.runner import do_units
+from tegula.metadata import geo
 from tegula.metadata.ome import KEY, level_paths
 from tegula.reductions import Reduction
 from tegula.stores import Store
@@ -256,6 +257,8 @@ class PyramidJob:
             for name in {*filter(_is_level, level_paths(old))} - {*self._levels, self.first.partition("/")[0]}:
                 clear_place(self._store, self._path_of(name))
                 remove_incomplete(self._store, self._path_of(name))
+            if geo.CONVENTIONS in group.attrs:
+                group.attrs.pop(geo.LAYOUT, None)
             del group.attrs[KEY]  # last, since it lists the levels
         for put in puts:
             put()
@@ -360,13 +363,16 @@ class PyramidJob:
         group = None if self.is_copied and not self._run.visible_early else self._group()
         if group is None:
             with suppress(AlreadyExistsError):  # another part may have written the same
-                self._new_group({KEY: self._metadata})
+                self._new_group(self._metadata)
                 self._created.clear()
                 return
             group = self._group()
         if group is None:
             raise NotFoundError("the group has been deleted", path=location_of(self._store, self._path))
-        group.attrs[KEY] = self._metadata
+        new = dict(self._metadata)
+        if geo.CONVENTIONS in new:
+            new[geo.CONVENTIONS] = geo.joined(group.attrs.get(geo.CONVENTIONS), new[geo.CONVENTIONS])
+        group.attrs.update(new)
         self._created.clear()
         if group.is_consolidated():
             group.consolidate()
