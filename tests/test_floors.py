@@ -120,7 +120,7 @@ INNER: dict[str, dict[str, set[str]]] = {
         "targets": {"", "local", "fsspec", "objects", "zip", "references"},
     },
     "codecs": {"": {"serializers"}, "serializers": {""}, "compressors": {""}},
-    "formats": {"": set(), "bcolz": {""}},
+    "formats": {"": {"located"}, "bcolz": {""}, "located": {""}},
     "engine": {
         "": set(),
         "concurrency": set(),

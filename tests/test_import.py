@@ -97,7 +97,7 @@ STANDARD = {
 SELDOM = (
     "arrays.creation", "views.interop", "codecs.specs", "display.info", "engine.concurrency.pool",
     "engine.reading.cached", "engine.reading.executors", "engine.reading.remote", "engine.reading.reference",
-    "formats.json_encoding", "formats.members", "hierarchy.group", "indexing.plan", "jobs", "stores.mapping",
+    "formats.json_encoding", "formats.located.members", "hierarchy.group", "indexing.plan", "jobs", "stores.mapping",
     "runtime.threads", "stores.memory", "stores.targets.foreign", "stores.targets.urls", "stores.zip.store",
     "tables.table",
 )  # fmt: skip

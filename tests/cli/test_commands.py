@@ -206,7 +206,8 @@ def test_after_an_error_the_file_is_unchanged(source, tmp_path):
 
 @pytest.mark.parametrize("selection", ["1.5", "::0", "'a", "", "a b"])
 def test_cat_refuses_invalid_selections(source, selection):
-    assert "is not a selection" in " ".join(run("cat", f"{source}::names", selection, code=2).stderr.split())
+    message = " ".join(run("cat", f"{source}::names", selection, code=2).stderr.split())
+    assert ("the step of a slice" if selection == "::0" else "is not an int, a slice") in message
     assert run("cat", f"{source}::names", selection, code=2).stdout == ""
 
 

@@ -38,6 +38,10 @@ NUMBERS = {
     "numcodecs-packbits": [LITTLE, "numcodecs.packbits", ("gzip", {"level": 1})],
     "shards": [SHARDS],
     "packbits": [("packbits", {"first_bit": 3, "last_bit": 13, "padding_encoding": "last_byte"})],
+    "bitround": [("bitround", {"keepbits": 5}), LITTLE],
+    "reshape": [("reshape", {"shape": [4, -1]}), LITTLE],
+    "conditional": [LITTLE, ("conditional", {"codecs": [{"name": "zstd"}, {"name": "crc32c"}], "header_bits": 16})],
+    "zfp": [("zfp", {"mode": "fixed_precision", "precision": 32})],
     "cast": [("cast_value", {"data_type": "float32"}), LITTLE],
 }
 OBJECTS = {

@@ -43,17 +43,17 @@ INDEX = [LITTLE, {"name": "crc32c"}]
 @pytest.mark.parametrize(
     "value",
     [
-        {"id": "bitround", "keepbits": 10},
-        {"name": "bitround", "keepbits": 10},
-        {"name": "bitround", "configuration": {"keepbits": 10}},
-        {"name": "numcodecs.bitround", "configuration": {"keepbits": 10}},
-        numcodecs.BitRound(10),
-        [numcodecs.BitRound(10)],
-        CodecSpec("numcodecs.bitround", {"keepbits": 10}),
+        {"id": "lz4", "acceleration": 10},
+        {"name": "lz4", "acceleration": 10},
+        {"name": "lz4", "configuration": {"acceleration": 10}},
+        {"name": "numcodecs.lz4", "configuration": {"acceleration": 10}},
+        numcodecs.LZ4(10),
+        [numcodecs.LZ4(10)],
+        CodecSpec("numcodecs.lz4", {"acceleration": 10}),
     ],
 )
 def test_equivalent_forms_of_one_codec(value: Any) -> None:
-    assert codec_specs(value) == [CodecSpec("numcodecs.bitround", {"keepbits": 10})]
+    assert codec_specs(value) == [CodecSpec("numcodecs.lz4", {"acceleration": 10})]
 
 
 def test_codec_objects_of_zarr_python() -> None:

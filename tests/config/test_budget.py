@@ -14,7 +14,7 @@ import tegula
 from tegula import config
 from tegula.config.budget import OWN, Budget, check_size, parse_json
 from tegula.errors import MetadataError, StoreError, TegulaError
-from tegula.formats.members import index_members
+from tegula.formats.located.members import index_members
 from tegula.stores import MemoryStore
 
 VALUES = st.recursive(

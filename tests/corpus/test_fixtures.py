@@ -36,8 +36,10 @@ def test_the_readme_says_what_wrote_each_file() -> None:
 
 def test_there_are_cases_of_every_library() -> None:
     assert len(CASES) > 150
-    libraries = {"zarr", "tensorstore", "bcolz-zipline", "anndata", "zarr-n5", "tensorstore-n5", "java-n5"}
-    assert {archive.rpartition("-")[0] for archive, _ in CASES} == libraries
+    assert {archive.rpartition("-")[0] for archive, _ in CASES} == {
+        "zarr", "zarr3draft", "zarrista", "tensorstore", "bcolz-zipline", "anndata",
+        "zarr-n5", "tensorstore-n5", "java-n5",
+    }  # fmt: skip
 
 
 @pytest.mark.slow
@@ -64,7 +66,7 @@ def test_documents_come_back_byte_for_byte(archive: str, case: dict[str, Any], u
     documents = open_case(unpacked / archive, case).metadata.documents
     node = formats.parse(documents)
     assert node is not None
-    if case.get("documents") == "corrected":
+    if case.get("documents") == "corrected" or not formats.find_format(node.format).writable:
         return
     added = {"__attrs__": b"{}\n"} if node.format == "bcolz" and not documents.get("__attrs__", b"").strip() else {}
     assert formats.find_format(node.format).serialize(node) == {**documents, **added}

@@ -19,7 +19,8 @@ EITHER = {"err_zstd_flip", "err_dtype_nobyteorder", "err_missing_filters", "err_
 NAN_BITS = {"fill_neg_nan_hex_f2"}
 
 
-CASES = {name: read_json(name, "index.json")["cases"] for name in ("zarr04", "zarr1", "zarr2", "zarr3", "bcolz")}
+ARCHIVES = ("zarr04", "zarr1", "zarr2", "zarr3", "zarr3draft", "bcolz")
+CASES = {name: read_json(name, "index.json")["cases"] for name in ARCHIVES}
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def test_array(folder: Path, case: dict[str, Any], check_values: Callable[..., N
     if pickled:
         with pytest.raises(tegula.UnsupportedError, match="allow_pickle"):
             tegula.open(path)[...]
-    array = tegula.open(path, allow_pickle=pickled)
+    array = tegula.open(path, path=case.get("node", ""), allow_pickle=pickled)
     assert isinstance(array, tegula.Array)
     check_round_trip(array)
     recorded = folder / case["case"] / "expected_attrs.json"

@@ -151,7 +151,7 @@ def test_the_capabilities_of_each_format() -> None:
     with pytest.raises(UnsupportedError):
         tegula.create_array(store, shape=3, dtype="i1", format="zarr0.4")
     assert [*store.list()] == []
-    assert [*FORMATS] == ["zarr3", "zarr2", "zarr1", "zarr0.4", "bcolz", "n5"]
+    assert [*FORMATS] == ["zarr3", "zarr2", "zarr1", "zarr0.4", "bcolz", "n5", "zarr3_draft"]
 
 
 # --- hostile documents

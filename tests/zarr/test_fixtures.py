@@ -81,9 +81,10 @@ def test_arrays_are_the_same(archive: str, case: dict[str, Any], unpacked: Path)
 def named(array: tegula.Array) -> Any:
     """Return a store with a copy of an array, as it is stored, whose dimensions have names."""
     store = tegula.MemoryStore()
-    tegula.copy(array, store, path="a")
+    copy = tegula.copy if array.format != "zarr3_draft" else tegula.convert
+    copy(array, store, path="a")
     names = [f"d{number}" for number in range(array.ndim)]
-    if array.format == "zarr3":
+    if array.format in ("zarr3", "zarr3_draft"):
         document = json.loads(store.get("a/zarr.json"))
         store.set("a/zarr.json", json.dumps({**document, "dimension_names": names}).encode())
     else:

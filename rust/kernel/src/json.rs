@@ -1,5 +1,5 @@
 //! Locates the members of a few objects in a large JSON text without parsing the others. Called by
-//! `tegula.formats.members` through the Python module.
+//! `tegula.formats.located.members` through the Python module.
 //!
 //! Consolidated metadata holds the documents of a whole hierarchy in one object, and opening an array needs only one of
 //! its members. The text is checked as strictly as by a full parse, so that both accept and refuse the same texts:

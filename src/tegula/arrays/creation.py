@@ -14,6 +14,7 @@ from tegula.codecs import codec_specs, complete
 from tegula.engine.nodes.replacing import Replacement
 from tegula.errors import MetadataError, ReadOnlyError, UnsupportedError
 from tegula.formats import Format, find_format
+from tegula.formats.key_encodings import keys_from_json
 from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis, chunk_grid, regular_grid
 from tegula.metadata.chunk_keys import ChunkKeyEncoding, default_keys, v2_keys
 from tegula.metadata.data_types import DataType, as_data_type
@@ -336,6 +337,8 @@ def _key_encoding(value: Any, fmt: Format) -> ChunkKeyEncoding:
     if isinstance(value, str) and value in (".", "/"):
         return default_keys(value) if fmt.name == "zarr3" else v2_keys(value)
     name = value if isinstance(value, str) else value.get("name") if isinstance(value, Mapping) else None
+    if name in ("suffix", "zarrs.default_suffix"):
+        return keys_from_json(value)
     options = value if isinstance(value, Mapping) else {}
     inner = options.get("configuration", options)
     usual_separator = "/" if name == "default" else "."

@@ -207,8 +207,9 @@ class Node(ABC):
         >>> tegula.create_array({}, shape=2, dtype="u1").check_writable()
         """
         if self._read_only:
-            kind = type(self).__name__.lower()
-            raise ReadOnlyError(f'the {kind} was opened for reading; open it with mode="r+"', path=self.location)
+            kind, why = type(self).__name__.lower(), self.store.why_read_only
+            why = why or 'was opened for reading; open it with mode="r+"'
+            raise ReadOnlyError(f"the {kind} {why}", path=self.location)
 
 
 if not TYPE_CHECKING:  # hidden from type checkers

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, NamedTuple
 import typer
 from typer.core import TyperGroup
 
+from tegula import config
 from tegula.cli.reporting import print_message
 from tegula.errors import TegulaError
 from tegula.runtime.version import __version__
@@ -129,13 +130,20 @@ app = typer.Typer(cls=_Program, **{**_STYLE, "add_completion": True}, no_args_is
 
 @app.callback()
 def _program(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
+    missing_chunks: Annotated[
+        str | None,
+        typer.Option("--missing-chunks", metavar="fill|error", help="What chunks that are not stored read as."),
+    ] = None,
 ) -> None:
     """Inspect, print, check, compare and convert chunked arrays of bcolz and Zarr v1, v2 and v3.
 
     A PATH is a directory, a zip archive, or a URL such as s3://bucket/path; PATH::inner/path is a node inside it.
     """
+    if missing_chunks is not None:
+        context.with_resource(config.configure(missing_chunks=missing_chunks))
     # a missing kernel is no reason for a warning in every short process: `tegula doctor` reports it
     logging.getLogger("tegula").setLevel(logging.ERROR)

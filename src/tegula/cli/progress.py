@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from math import prod
 from typing import Any
 
+from tegula.cli.reporting import print_message
 from tegula.cli.targets import Node
 from tegula.display.markup import printable
 from tegula.errors import TegulaError
@@ -21,7 +22,7 @@ Report = Callable[[str, int, int], None]
 
 
 @contextmanager
-def progress_line(quiet: bool, *nodes: Node) -> Iterator[Report | None]:
+def progress_line(quiet: bool, *nodes: Node, command: str = "") -> Iterator[Report | None]:
     """Show the progress of work on the elements of arrays, in a line on standard error, if that is a terminal.
 
     Parameters
@@ -30,6 +31,8 @@ def progress_line(quiet: bool, *nodes: Node) -> Iterator[Report | None]:
         Show no line.
     *nodes : Array, Group or Table
         The nodes to process. Their metadata, and for huge grids a listing of the stored chunks, give the total.
+    command : str
+        The command that goes on after an interruption with the option ``--resume``, which is said then.
 
     Yields
     ------
@@ -37,7 +40,7 @@ def progress_line(quiet: bool, *nodes: Node) -> Iterator[Report | None]:
         Called with the path of an array below the node, its bytes done and its bytes in total; ``None`` if no line is
         shown.
     """
-    with _line(quiet) as line:
+    with _line(quiet, command) as line:
         if line is None:
             yield None
             return
@@ -59,7 +62,7 @@ def progress_line(quiet: bool, *nodes: Node) -> Iterator[Report | None]:
 
 
 @contextmanager
-def byte_line(quiet: bool, count: Callable[[], int]) -> Iterator[Report | None]:
+def byte_line(quiet: bool, count: Callable[[], int], command: str = "") -> Iterator[Report | None]:
     """Show how many bytes have been copied, as `progress_line` does.
 
     Parameters
@@ -68,13 +71,15 @@ def byte_line(quiet: bool, count: Callable[[], int]) -> Iterator[Report | None]:
         Show no line.
     count : callable
         Returns the total number of bytes; called only if the line is shown.
+    command : str
+        As for `progress_line`.
 
     Yields
     ------
     callable or None
         Called with the current path, the number of values and the number of bytes copied so far.
     """
-    with _line(quiet) as line:
+    with _line(quiet, command) as line:
         if line is None:
             yield None
             return
@@ -89,6 +94,12 @@ class _Line:
         self._bar = bar
         self._task = bar.add_task("looking", total=None)
 
+    @property
+    def percent(self) -> int | None:
+        """What is done of the total, in percent; ``None`` if the total is not known."""
+        task = self._bar.tasks[self._task]
+        return int(100 * task.completed / task.total) if task.total else None
+
     def total(self, number: int) -> None:
         """Set the total number of bytes."""
         self._bar.update(self._task, total=number or None, description="")
@@ -99,7 +110,21 @@ class _Line:
 
 
 @contextmanager
-def _line(quiet: bool) -> Iterator[_Line | None]:
+def _line(quiet: bool, command: str) -> Iterator[_Line | None]:
+    line = None
+    try:
+        with _shown(quiet) as line:
+            yield line
+    except KeyboardInterrupt:
+        parts = [] if line is None or line.percent is None else [f"{line.percent} % done"]
+        if command:
+            parts.append(f"go on with: tegula {command} … --resume")
+        print_message("interrupted", "; ".join(parts) or "the work is not complete")
+        raise
+
+
+@contextmanager
+def _shown(quiet: bool) -> Iterator[_Line | None]:
     if quiet or not sys.stderr.isatty() or find_spec("rich") is None:
         yield None
         return

@@ -54,7 +54,7 @@ def print_message(kind: str, message: object) -> None:
     Parameters
     ----------
     kind : str
-        ``"error"``, ``"warning"``, ``"note"`` or ``"repair"``.
+        ``"error"``, ``"warning"``, ``"note"``, ``"repair"`` or ``"interrupted"``.
     message : object
         The message, or an error.
     """

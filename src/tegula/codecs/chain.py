@@ -393,8 +393,6 @@ def _pass_array_codec(context: Context, codec: ArrayCodec, wants_fill: bool) -> 
     context.data_type = codec.data_type
     if context.shape is not None:
         context.shape = codec.shape(context.shape)
-        context.ndim = len(context.shape)
-    else:
-        context.ndim = len(codec.shape((1,) * context.ndim))
+    context.ndim = codec.ndim(context.ndim)
     if wants_fill and context.fill is not None:
         context.fill = codec.fill(context.fill)

@@ -40,9 +40,12 @@ _INTEGERS: Final = range(-(2**63), 2**63)
 _DIGITS: Final = range(-400, 401)
 _STRINGS: Final = ("vlen-utf8", "vlen-bytes")
 _STRUCTURE: Final = frozenset(
-    {"bytes", "transpose", "sharding_indexed", "n5_default", *_STRINGS, *(f"numcodecs.{name}" for name in _STRINGS)}
-)
-_CORE: Final = frozenset({"blosc", "gzip", "zstd", "crc32c", "blpk", "lz4block"})
+    {
+        "bytes", "transpose", "reshape", "sharding_indexed", "n5_default", *_STRINGS,
+        *(f"numcodecs.{name}" for name in _STRINGS),
+    }
+)  # fmt: skip
+_CORE: Final = frozenset({"bitround", "blosc", "gzip", "zstd", "crc32c", "blpk", "lz4block"})
 
 
 def describe(
@@ -67,14 +70,19 @@ def describe(
     """
     order: tuple[int, ...] | None = None
     filters: list[NativeCodec | None] = []
+    is_reshaped = False
     for codec in arrays:
-        if not isinstance(codec, transpose.Transpose):
+        if codec.name == "reshape":
+            is_reshaped = True  # the elements stay in C order
+        elif is_reshaped and isinstance(codec, transpose.Transpose):
+            return None  # the kernel knows one shape of a chunk
+        elif not isinstance(codec, transpose.Transpose):
             filters.append(codec.native)
         elif filters:
             return None  # filters get the elements in another order than that of the bytes
         else:
             order = _then(order, codec.order)
-    middle = serializer.native
+    middle = serializer.native if not is_reshaped or serializer.sharding is None else None
     later: list[NativeCodec] = []
     if isinstance(middle, NativeChain):
         if filters:
@@ -111,7 +119,7 @@ def runs_in_kernel(name: str, kernel: Collection[str]) -> bool:
 
 def _before_filters(arrays: Sequence[ArrayCodec], middle: NativeSerializer) -> NativeElements | None:
     """Return the layout of the elements that filters process, if the bytes before the filters are these elements."""
-    first = next(codec for codec in arrays if not isinstance(codec, transpose.Transpose))
+    first = next(codec for codec in arrays if codec.name not in ("transpose", "reshape"))
     dtype = first.before.numpy
     if not isinstance(middle, NativeElements) or middle.swap or middle.is_text or dtype.kind == "U":
         return None

@@ -21,22 +21,25 @@ __all__ = ["builder", "check_pickle", "known_codecs", "serializer_position"]
 _PREFIX: Final = "numcodecs."
 # by kind, the module of each codec in this package or its folders
 _ARRAYS: Final = {
-    "transpose": "transpose", "cast_value": "cast_value", "scale_offset": "scale_offset",
+    "transpose": "transpose", "cast_value": "cast_value", "scale_offset": "scale_offset", "bitround": "bitround",
+    "reshape": "reshape",
 }  # fmt: skip
 _SERIALIZERS: Final = {
     "bytes": "bytes", "sharding_indexed": "sharding", "packbits": "packbits", "n5_default": "n5",
     "vlen-utf8": "vlen", "vlen-bytes": "vlen", "numcodecs.vlen-utf8": "vlen", "numcodecs.vlen-bytes": "vlen",
-    "numcodecs.vlen-array": "vlen", "numcodecs.json2": "objects", "numcodecs.json": "objects",
+    "numcodecs.vlen-array": "vlen", "vlen-array": "vlen", "zarrs.vlen_v2": "vlen",
+    "numcodecs.json2": "objects", "numcodecs.json": "objects",
     "numcodecs.msgpack2": "objects", "numcodecs.msgpack": "objects", "numcodecs.pickle": "objects",
-    "numcodecs.pcodec": "pcodec", "numcodecs.zfpy": "zfpy", "bcolz.pickle": "objects",
+    "numcodecs.pcodec": "pcodec", "numcodecs.zfpy": "zfpy", "zfp": "zfp", "bcolz.pickle": "objects",
 }  # fmt: skip
 _BUFFERS: Final = {
     "blosc": "blosc", "numcodecs.blosc": "blosc", "gzip": "deflate", "numcodecs.gzip": "deflate",
     "numcodecs.zlib": "deflate", "numcodecs.bz2": "bz2", "numcodecs.lzma": "lzma", "zstd": "zstd",
     "numcodecs.zstd": "zstd", "numcodecs.lz4": "lz4", "crc32c": "checksums", "numcodecs.crc32c": "checksums",
     "numcodecs.crc32": "checksums", "numcodecs.adler32": "checksums", "blpk": "blpk", "lz4block": "lz4block",
+    "conditional": "conditional",
 }  # fmt: skip
-_CORE_SERIALIZERS: Final = ("bytes", "sharding_indexed", "packbits", "n5_default", "vlen-utf8", "vlen-bytes")
+_CORE_SERIALIZERS: Final = ("bytes", "sharding_indexed", "packbits", "n5_default", "vlen-utf8", "vlen-bytes", "zfp")
 _PICKLES: Final = ("pickle", "numcodecs.pickle", "bcolz.pickle", "dill", "cloudpickle")
 
 _builders: dict[tuple[str, str], Callable[[CodecSpec, Context], Any]] = {}

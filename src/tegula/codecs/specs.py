@@ -25,7 +25,7 @@ __all__ = ["codec_specs", "complete", "lacking"]
 _PREFIX: Final = "numcodecs."
 _OF_ZARR3: Final = frozenset(
     "bytes transpose blosc gzip zstd crc32c sharding_indexed vlen-utf8 vlen-bytes packbits cast_value"
-    " scale_offset n5_default".split()
+    " scale_offset n5_default bitround reshape zfp conditional".split()
 )
 """Codecs of Zarr v3; any other name is that of a codec of numcodecs."""
 
@@ -46,6 +46,10 @@ _REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
     "sharding_indexed": ("chunk_shape",),
     "n5_default": ("codecs",),
     "cast_value": ("data_type",),
+    "bitround": ("keepbits",),
+    "reshape": ("shape",),
+    "zfp": ("mode",),
+    "conditional": ("codecs",),
     "numcodecs.astype": ("encode_dtype",),
     "numcodecs.bitround": ("keepbits",),
     "numcodecs.categorize": ("labels",),
@@ -106,7 +110,7 @@ def codec_specs(value: Any) -> list[CodecSpec]:
     >>> codec_specs("zstd:9")[0].configuration["level"]
     9
     >>> codec_specs({"name": "bitround", "keepbits": 10})
-    [CodecSpec(name='numcodecs.bitround', configuration={'keepbits': 10}, must_understand=True)]
+    [CodecSpec(name='bitround', configuration={'keepbits': 10}, must_understand=True)]
     """
     if value is None or value is False or (isinstance(value, str) and value == "none"):
         return []
@@ -148,7 +152,7 @@ def _codec_spec(item: Any) -> CodecSpec:
 
     # complete the options
     _check_required(name, options)
-    if name in ("sharding_indexed", "n5_default"):
+    if name in ("sharding_indexed", "n5_default", "conditional"):
         parts = [part for part in ("codecs", "index_codecs") if part in options]
         options = {**options, **{part: _as_json(codec_specs(options[part])) for part in parts}}
     return CodecSpec(name, {**_DEFAULTS.get(name, {}), **options}, item.get("must_understand") is not False)

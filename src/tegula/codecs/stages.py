@@ -95,6 +95,10 @@ class ArrayCodec(ABC):
         """The codec for the kernel, as a bytes→bytes codec of the elements in C order; ``None`` if there is none."""
         return None
 
+    def ndim(self, ndim: int) -> int:
+        """Return the number of dimensions of an encoded chunk of `ndim` dimensions."""
+        return ndim
+
     def shape(self, shape: Shape) -> Shape:
         """Return the shape of an encoded chunk of `shape`."""
         return shape

@@ -22,6 +22,8 @@ setting                    environment variable     meaning
 ``recheck``                ``TEGULA_RECHECK``       when a cached value is compared with the store: at the first read
                                                     after opening an array (``open``, default), at each read
                                                     (``always``), after that many seconds, or ``never``
+``missing_chunks``         ``TEGULA_MISSING``       what reads of chunks that are not stored give: ``fill``, the fill
+                                                    value (default), or ``error``
 =========================  =======================  ============================================================
 """
 
@@ -76,6 +78,7 @@ class Config(Frozen):
     executor: str
     cache_bytes: int
     recheck: str | float
+    missing_chunks: str
 
     def __init__(
         self,
@@ -89,6 +92,7 @@ class Config(Frozen):
         executor: str = "auto",
         cache_bytes: int = 0,
         recheck: str | float = "open",
+        missing_chunks: str = "fill",
     ) -> None:
         super().__init__(
             threads,
@@ -101,6 +105,7 @@ class Config(Frozen):
             executor,
             cache_bytes,
             recheck,
+            missing_chunks,
         )
         self._check()
 
@@ -123,6 +128,10 @@ class Config(Frozen):
         if self.executor == "kernel":
             executors.choose(self.executor)  # raises if the kernel can't be loaded
         check_recheck(self.recheck)
+        if self.missing_chunks not in ("fill", "error"):
+            raise MetadataError(
+                f"missing_chunks must be fill or error, not {self.missing_chunks!r:.80}", field="missing_chunks"
+            )
 
 
 def check_recheck(value: object) -> str | float:
@@ -166,6 +175,7 @@ def _from_environment() -> Config:
         executor=os.environ.get("TEGULA_EXECUTOR", "auto"),
         cache_bytes=_number("TEGULA_CACHE_BYTES", 0),
         recheck=_recheck(os.environ.get("TEGULA_RECHECK", "open")),
+        missing_chunks=os.environ.get("TEGULA_MISSING", "fill"),
     )
 
 
@@ -267,8 +277,8 @@ def put(**changes: Any) -> Config:
     return before
 
 
-def _activate(settings: Config, notify: Callable[[str, int], None] = executors.notify) -> None:
+def _activate(settings: Config, notify: Callable[[str, int, bool], None] = executors.notify) -> None:
     """Make `settings` the current ones and notify the listeners; `notify` is bound early, as in `_configured`."""
     global _current
     _current = settings
-    notify(settings.executor, settings.cache_bytes)
+    notify(settings.executor, settings.cache_bytes, settings.missing_chunks == "error")

@@ -68,8 +68,8 @@ def _parse_items(text: str) -> tuple[Any, ...]:
     while position < len(text) or not items:
         match = _ITEM.match(text, position)
         if match is None:
-            rest = f"{text[position:]!r:.40} is not an int, a slice, '...' or a field"
-            raise SelectionError(f"{text!r:.80} is not a selection: {rest}")
+            part = f" in {text!r:.80}" if position else ""
+            raise SelectionError(f"{text[position:]!r:.40}{part} is not an int, a slice, '...' or a field")
         items.append(_item(match, text))
         position = match.end()
     return tuple(items)
@@ -83,7 +83,7 @@ def _item(match: re.Match[str], text: str) -> Any:
     if match["slice"]:
         start, stop, step = (None if match[part] is None else int(match[part]) for part in ("start", "stop", "step"))
         if step == 0:
-            raise SelectionError(f"{text!r:.80} is not a selection: the step of a slice can't be 0")
+            raise SelectionError(f"{text!r:.80}: the step of a slice can't be 0")
         return slice(start, stop, step)
     if match["name"]:
         return _name(match["name"])

@@ -88,6 +88,8 @@ class Format:
         written. The array can't be opened until the document replaces the placeholder.
     is_draft : callable
         Returns whether a document is such a placeholder.
+    lies_apart : bool
+        Whether documents and chunks do not lie below the path of their node, so that a node can't be copied as it is.
     reserved_prefix : str
         A prefix that names of new nodes must not have; existing nodes with such names are read.
     mask : str
@@ -132,6 +134,7 @@ class Format:
     automatic_chunks: Callable[[tuple[int, ...], int], tuple[int, ...]] | None
     new_draft: Callable[[str], bytes] | None
     is_draft: Callable[[bytes], bool]
+    lies_apart: bool = False
     reserved_prefix: str = ""
     mask: str = ""
     attributes_at: tuple[str, tuple[str, ...], Style] | None
@@ -265,9 +268,20 @@ _N5 = Format(
     reserved_attributes=N5_MEMBERS,
     homes=_homes("n5", "n5", portable_attributes="n5.portable_attributes"),
 )
-FORMATS: Final[Mapping[str, Format]] = {fmt.name: fmt for fmt in (_ZARR3, _ZARR2, _ZARR1, _OLD, _BCOLZ, _N5)}
+_DRAFT = _ZARR3.changed(
+    name="zarr3_draft",
+    writable=False,
+    lies_apart=True,
+    common=False,
+    reserved_prefix="",
+    mask="fill_value",
+    consolidated_key="",
+    interpreted_attributes=_ZARR2.interpreted_attributes,
+    homes=_homes("zarr3_draft", "zarr3_draft"),
+)
+FORMATS: Final[Mapping[str, Format]] = {fmt.name: fmt for fmt in (_ZARR3, _ZARR2, _ZARR1, _OLD, _BCOLZ, _N5, _DRAFT)}
 """The formats by name, in the order of detection."""
-ALL_KEYS: Final = tuple(key for fmt in FORMATS.values() for key in fmt.keys)
+ALL_KEYS: Final = tuple(dict.fromkeys(key for fmt in FORMATS.values() for key in fmt.keys))
 """The keys of the documents of all formats, in the order of detection."""
 COMMON_KEYS: Final = tuple(key for fmt in FORMATS.values() if fmt.common for key in fmt.keys)
 """Those of the common formats, which a remote store is asked for first."""
@@ -324,6 +338,8 @@ def parse(documents: Documents) -> NodeMetadata | None:
     """
     group: NodeMetadata | None = None
     for fmt in FORMATS.values():
+        if fmt.lies_apart and group is not None:
+            continue  # the document has been read as one of Zarr v3
         for main in fmt.node_keys:
             if (main_document := documents.get(main)) is not None:
                 break

@@ -61,10 +61,14 @@ def grid_from_extension(grid: CodecSpec, shape: tuple[int, ...], key: str) -> Ch
     MetadataError
         If the configuration is not valid, or its chunks do not cover the array.
     UnsupportedError
-        If the grid is neither regular nor rectilinear.
+        If the grid is neither regular nor rectilinear, nor one of regular chunks that end where the array does.
     """
     if grid.name == "regular":
         return regular_grid_from_json(member(grid.configuration, "chunk_shape", key), shape, "chunk_shape", key)
+    if grid.name == "zarrs.regular_bounded":
+        lengths = regular_grid_from_json(member(grid.configuration, "chunk_shape", key), shape, "chunk_shape", key)
+        most = _MAX_EDGES // max(1, len(shape))
+        return ChunkGrid(tuple(_bounded(chunk, size, most, key) for chunk, size in zip(lengths.largest_chunk(), shape)))
     if grid.name != "rectilinear":
         raise UnsupportedError(f"unknown chunk grid {grid.name!r:.40}", key=key, field="chunk_grid")
     shapes = member(grid.configuration, "chunk_shapes", key)
@@ -76,6 +80,14 @@ def grid_from_extension(grid: CodecSpec, shape: tuple[int, ...], key: str) -> Ch
         raise MetadataError("chunk_shapes must have an entry for each dimension", key=key, field="chunk_shapes")
     most = _MAX_EDGES // max(1, len(shape))
     return ChunkGrid(tuple(_axis_from_json(item, size, most, key) for item, size in zip(shapes, shape)))
+
+
+def _bounded(chunk: int, size: int, most: int, key: str) -> VaryingAxis:
+    """Return an axis with chunks of equal length, except for the last one, which ends where the array does."""
+    whole, rest = divmod(size, chunk)
+    if whole >= most:
+        raise MetadataError(f"an axis has more than {most} chunks", key=key, field="chunk_shape")
+    return VaryingAxis((chunk,) * whole + ((rest,) if rest or not whole else ()) if size else (chunk,))
 
 
 def _axis_from_json(value: Any, size: int, most: int, key: str) -> ChunkAxis:

@@ -7,20 +7,13 @@ from typing import Final
 from tegula.runtime.frozen import Frozen
 
 __all__ = [
-    "BCOLZ_KEYS",
-    "BCOLZ_NODE_KEYS",
-    "BCOLZ_SHAPE_KEY",
-    "CONSOLIDATED_KEY",
-    "N5_KEY",
-    "N5_MEMBERS",
-    "OLD_KEYS",
-    "ZARR1_KEYS",
-    "ZARR2_KEYS",
-    "ZARR3_KEY",
-    "Style",
+    "BCOLZ_KEYS", "BCOLZ_NODE_KEYS", "BCOLZ_SHAPE_KEY", "CONSOLIDATED_KEY", "DRAFTS", "N5_KEY", "N5_MEMBERS",
+    "OLD_KEYS", "ZARR1_KEYS", "ZARR2_KEYS", "ZARR3_KEY", "Style",
 ]  # fmt: skip
 
 ZARR3_KEY: Final = "zarr.json"
+DRAFTS: Final = ("https://purl.org/zarr/spec/", "http://purl.org/zarr/spec/")
+"""How the versions of drafts of Zarr v3 begin, in ``zarr_format``."""
 ZARR2_KEYS: Final = (".zarray", ".zgroup", ".zattrs")
 CONSOLIDATED_KEY: Final = ".zmetadata"
 """Consolidated metadata of Zarr v2."""

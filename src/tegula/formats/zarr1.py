@@ -32,7 +32,7 @@ from tegula.formats.layout import (
 )
 from tegula.formats.numpy_types import dtype_from_json, dtype_to_json
 from tegula.metadata.chunk_keys import V1_KEYS, ChunkKeyEncoding
-from tegula.metadata.data_types import EXTENDED_DTYPES, DataType, packed
+from tegula.metadata.data_types import DataType, holds_extended, packed
 from tegula.metadata.fill_values import Fill, scalar_array, time_to_int
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, NodeMetadata
 
@@ -287,7 +287,7 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
     """
     # data type and grid
     dtype = packed(metadata.data_type.numpy)
-    if metadata.data_type.variable or dtype in EXTENDED_DTYPES:
+    if metadata.data_type.variable or holds_extended(dtype):
         raise UnsupportedError(f"Zarr v1 has no data type {metadata.data_type}", field="dtype")
     if dtype.subdtype is not None or (dtype.names and any(dtype[name].subdtype for name in dtype.names)):
         raise UnsupportedError("Zarr v1 can't read subarray fields back", field="dtype")

@@ -31,13 +31,13 @@ from tegula.runtime.deferred import Later
 if TYPE_CHECKING:
     import base64
 
-    from tegula.formats import consolidated as consolidated_members
     from tegula.formats import json_encoding
-    from tegula.formats import members as located
+    from tegula.formats.located import consolidated as consolidated_members
+    from tegula.formats.located import members as located
 else:
     json_encoding = Later("tegula.formats.json_encoding")
-    base64, located = Later("base64"), Later("tegula.formats.members")
-    consolidated_members = Later("tegula.formats.consolidated")
+    base64, located = Later("base64"), Later("tegula.formats.located.members")
+    consolidated_members = Later("tegula.formats.located.consolidated")
 
 __all__ = [
     "ARRAY_CODECS",

@@ -15,7 +15,7 @@ from tegula.formats.layout import (
 )
 from tegula.formats.zarr2 import ARRAY_CODECS, NAME, OBJECT_CODECS
 from tegula.metadata.chunk_keys import v2_keys
-from tegula.metadata.data_types import EXTENDED_DTYPES, DataType, packed
+from tegula.metadata.data_types import EXTENDED_DTYPES, DataType, holds_extended, packed
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, is_fixed_vlen
 
 __all__ = ["adapt"]
@@ -47,6 +47,8 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
     if not metadata.grid.is_regular:
         raise UnsupportedError("Zarr v2 supports only regular chunk grids", field="chunks")
     data_type = DataType(packed(metadata.data_type.numpy), metadata.data_type.variable)
+    if data_type.numpy.names is not None and holds_extended(data_type.numpy):
+        raise UnsupportedError(f"Zarr v2 has no data type {metadata.data_type}", field="dtype")
     if data_type.is_fixed and data_type.numpy not in EXTENDED_DTYPES:
         data_type = DataType(with_endian(data_type.numpy, stated_endian(codecs)))
     order, others = _order(codecs, metadata.ndim)
@@ -123,6 +125,8 @@ def _adapt_codec(codec: CodecSpec, data_type: DataType) -> CodecSpec:
     plain = {"padding_encoding": "first_byte"}
     if codec.name == "packbits" and data_type.numpy.kind == "b" and options in ({}, plain):
         return CodecSpec("numcodecs.packbits")
+    if codec.name == "bitround" and data_type.numpy.kind == "f":
+        return CodecSpec("numcodecs.bitround", options)
     if codec.name in ("zstd", "gzip", "crc32c", "vlen-utf8", "vlen-bytes"):
         return CodecSpec(f"numcodecs.{codec.name}", options)
     raise UnsupportedError(f"Zarr v2 has no codec {codec.name!r}", codec=codec.name)

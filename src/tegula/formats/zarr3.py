@@ -15,7 +15,8 @@ from tegula.formats.chunk_grids import grid_from_extension, grid_to_json
 from tegula.formats.descriptions import Recent, complete, memoized
 from tegula.formats.dimension_names import NETCDF, netcdf_names
 from tegula.formats.documents import integers, load, member, rewrite
-from tegula.formats.keys import Style
+from tegula.formats.key_encodings import keys_from_json, keys_to_json
+from tegula.formats.keys import DRAFTS, Style
 from tegula.formats.leniency import Oddity, note_in, plain_zarr3
 from tegula.formats.zarr3_codecs import (
     KEY,
@@ -25,7 +26,7 @@ from tegula.formats.zarr3_codecs import (
     extensions_from_json,
 )
 from tegula.metadata.chunk_grids import ChunkGrid
-from tegula.metadata.chunk_keys import ChunkKeyEncoding, default_keys, v2_keys
+from tegula.metadata.chunk_keys import ChunkKeyEncoding
 from tegula.metadata.data_types import DataType, data_type_from_json, data_type_to_json
 from tegula.metadata.fill_value_json import fill_from_document, fill_from_json, fill_to_json
 from tegula.metadata.fill_values import time_to_int, undefined_fill
@@ -33,14 +34,17 @@ from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeM
 from tegula.runtime.deferred import Later
 
 if TYPE_CHECKING:
-    from tegula.formats import consolidated as consolidated_members
     from tegula.formats import json_encoding
-    from tegula.formats import members as located
-    from tegula.formats.consolidated import Consolidated
-    from tegula.formats.members import Members
+    from tegula.formats.located import consolidated as consolidated_members
+    from tegula.formats.located import members as located
+    from tegula.formats.located.consolidated import Consolidated
+    from tegula.formats.located.members import Members
 else:
     json_encoding = Later("tegula.formats.json_encoding")
-    located, consolidated_members = Later("tegula.formats.members"), Later("tegula.formats.consolidated")
+    located, consolidated_members = (
+        Later("tegula.formats.located.members"),
+        Later("tegula.formats.located.consolidated"),
+    )
 
 __all__ = [
     "DEFAULT_COMPRESSORS",
@@ -71,7 +75,6 @@ _ARRAY_MEMBERS: Final = frozenset(
     "zarr_format node_type shape data_type chunk_grid chunk_key_encoding fill_value codecs attributes dimension_names"
     " storage_transformers".split()
 )
-_DRAFT: Final = "https://purl.org/zarr/spec/"  # how drafts of 2019 to 2022 name their version
 _GROUP_MEMBERS: Final = frozenset("zarr_format node_type attributes consolidated_metadata".split())
 _CONSOLIDATED: Final = "consolidated_metadata"
 _CONSOLIDATED_AT: Final = (_CONSOLIDATED, "metadata")
@@ -116,8 +119,8 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     document = plain_zarr3(document)
 
     # the members of every node
-    if str(member(document, "zarr_format", KEY)).startswith(_DRAFT):
-        raise UnsupportedError("this is a draft of Zarr v3, from before its publication", key=KEY, field="zarr_format")
+    if str(member(document, "zarr_format", KEY)).startswith(DRAFTS):
+        return None  # `zarr3_draft` reads it
     if type(document["zarr_format"]) is not int or document["zarr_format"] != 3:
         raise MetadataError(f"zarr_format is {document['zarr_format']!r:.40}, not 3", key=KEY, field="zarr_format")
     kind = member(document, "node_type", KEY)
@@ -164,8 +167,7 @@ def _located_members(levels: list[Members]) -> Consolidated | None:
 
 def key_field(keys: ChunkKeyEncoding) -> tuple[str, Any]:
     """Return the member that names a chunk key encoding, and its value."""
-    configuration = {"separator": keys.separator}
-    return "chunk_key_encoding", {"name": "default" if keys.prefix else "v2", "configuration": configuration}
+    return "chunk_key_encoding", keys_to_json(keys)
 
 
 def oddities(documents: Mapping[str, bytes]) -> list[Oddity]:
@@ -217,31 +219,6 @@ def _grid_from_json(value: Any, shape: tuple[int, ...]) -> ChunkGrid:
     return grid_from_extension(extension_from_json(value, "chunk_grid"), shape, KEY)
 
 
-def keys_from_json(value: Any) -> ChunkKeyEncoding:
-    """Read a ``chunk_key_encoding``.
-
-    Raises
-    ------
-    MetadataError, UnsupportedError
-        If it is not valid or unknown.
-    """
-    encoding = extension_from_json(value, "chunk_key_encoding")
-    makers = {"default": (default_keys, "/"), "v2": (v2_keys, ".")}
-    if encoding.name not in makers:
-        raise UnsupportedError(f"unknown chunk key encoding {encoding.name!r:.40}", key=KEY, field="chunk_key_encoding")
-    make, usual = makers[encoding.name]
-    for name in encoding.configuration.keys() - {"separator"}:
-        raise UnsupportedError(
-            f"the chunk key encoding {encoding.name!r} has no option {name!r:.40}",
-            key=KEY,
-            field="chunk_key_encoding",
-        )
-    separator = encoding.configuration.get("separator", usual)
-    if separator not in (".", "/"):
-        raise MetadataError(f"the separator must be . or /, not {separator!r:.40}", key=KEY, field="chunk_key_encoding")
-    return make(separator)
-
-
 def _names(array: ArrayMetadata, attributes: Mapping[str, Any]) -> tuple[str | None, ...] | None:
     """Return the dimension names of the document, or of an attribute of the netCDF library."""
     names = array.dimension_names
@@ -279,11 +256,19 @@ def serialize(metadata: NodeMetadata) -> dict[str, bytes]:
         if metadata.grid.is_regular and 0 in _chunk_lengths(old) and 0 not in metadata.shape:
             # chunks of length 0 are valid only as long as the array is empty
             changes["chunk_grid"] = grid_to_json(metadata.grid)
-        if not (metadata.grid.is_regular or _grid_from_json(old["chunk_grid"], tuple(old["shape"])) == metadata.grid):
+        if not (metadata.grid.is_regular or _has_grid(old, metadata)):
             changes["chunk_grid"] = grid_to_json(metadata.grid)
     if old is not None and (metadata.attributes or "attributes" in old):
         changes["attributes"] = metadata.attributes
     return {KEY: rewrite(documents, KEY, changes, STYLE, old)}
+
+
+def _has_grid(document: Mapping[str, Any], metadata: ArrayMetadata) -> bool:
+    """Return whether the chunk grid of a document is that of an array, also with its new shape."""
+    grid, shape = extension_from_json(document["chunk_grid"], "chunk_grid"), tuple(document["shape"])
+    if grid.name != "rectilinear" and shape != metadata.shape:
+        return False  # its chunks end where the array does
+    return grid_from_extension(grid, shape, KEY) == metadata.grid
 
 
 def _chunk_lengths(document: Mapping[str, Any]) -> list[Any]:

@@ -15,13 +15,14 @@ __all__ = [
 
 KEY: Final = ZARR3_KEY
 ARRAY_TO_BYTES: Final = frozenset(
-    "bytes sharding_indexed n5_default vlen-utf8 vlen-bytes packbits numcodecs.pcodec numcodecs.zfpy".split()
+    "bytes sharding_indexed n5_default vlen-utf8 vlen-bytes vlen-array zarrs.vlen_v2 packbits zfp numcodecs.pcodec"
+    " numcodecs.zfpy".split()
 )
 ARRAY_TO_ARRAY: Final = frozenset(
-    ["transpose", "cast_value", "scale_offset"]
+    ["transpose", "cast_value", "scale_offset", "bitround", "reshape"]
     + [f"numcodecs.{name}" for name in ("delta", "bitround", "fixedscaleoffset", "quantize", "packbits", "astype")]
 )
-_KNOWN: Final = ARRAY_TO_BYTES | ARRAY_TO_ARRAY | {"blosc", "gzip", "zstd", "crc32c"}
+_KNOWN: Final = ARRAY_TO_BYTES | ARRAY_TO_ARRAY | {"blosc", "gzip", "zstd", "crc32c", "conditional"}
 _LISTED: Final = 5  # names in one message
 
 

@@ -9,7 +9,7 @@ from itertools import chain
 from tegula import engine
 from tegula.errors import ConflictError, MetadataError, TegulaError, UnsupportedError
 from tegula.formats import find_format
-from tegula.formats.consolidated import Consolidated
+from tegula.formats.located.consolidated import Consolidated
 from tegula.hierarchy.members import Documents
 from tegula.metadata.nodes import GroupMetadata
 from tegula.stores import Store

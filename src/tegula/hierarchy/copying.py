@@ -378,6 +378,11 @@ def prepare(store: Store, old: str, new_store: Store, new: str, overwrite: bool)
     is_folder = isinstance(node, GroupMetadata) and not node.documents
     if node is not None and not is_folder:
         fmt = find_format(node.format)
+        if fmt.lies_apart:
+            raise UnsupportedError(
+                f"a node of {fmt.name} can't be copied as it is; convert it, or copy its whole hierarchy by path",
+                path=location_of(store, old),
+            )
         _check_name(new_store, new, fmt.name)
         check_path(new, fmt)
         if new.rpartition("/")[2] != old.rpartition("/")[2]:  # a copy may keep a reserved name of older versions

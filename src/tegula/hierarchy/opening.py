@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tegula import arrays, engine, hierarchy
 from tegula.arrays.array import Array
 from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import opened_by_name
-from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError
+from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError
+from tegula.hierarchy.drafts import found_at
 from tegula.hierarchy.viewed import view_of_document
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.runtime.deferred import Later
@@ -122,7 +124,16 @@ def open(
     if mode in ("r", "r+"):
         store = store_of(target, read_only=mode == "r", storage_options=storage_options)
         try:
-            node = _open_node(store, path, format, read_only=mode == "r", allow_pickle=allow_pickle)
+            try:
+                node = _open_node(store, path, format=format, read_only=mode == "r", allow_pickle=allow_pickle)
+                is_elsewhere = node is None
+            except UnsupportedError as error:
+                if error.field != "zarr_format":  # of the entry point of a draft's hierarchy
+                    raise
+                is_elsewhere = True
+            if is_elsewhere:
+                read = partial(_open_node, format=format, read_only=mode == "r", allow_pickle=allow_pickle)
+                node = found_at(store, path, read)[2]
         except BaseException:
             abandon(store, target)
             raise
@@ -152,7 +163,7 @@ def _may_be_archive(target: Any) -> bool:
 
 
 def _open_node(
-    store: Store, path: str, format: str | None, *, read_only: bool, allow_pickle: bool
+    store: Store, path: str, *, format: str | None, read_only: bool, allow_pickle: bool
 ) -> Array | Group | Table | None:
     metadata = engine.read_metadata(store, path, format, kept=True)
     if isinstance(metadata, ArrayMetadata):
@@ -165,7 +176,7 @@ def _open_or_create(
     target: Any, store: Store, mode: str, path: str, format: str | None, allow_pickle: bool, creation: dict[str, Any]
 ) -> Array | Group | Table:
     if mode != "w":
-        node = _open_node(store, path, format, read_only=False, allow_pickle=allow_pickle)
+        node = _open_node(store, path, format=format, read_only=False, allow_pickle=allow_pickle)
         if node is not None:
             if mode == "w-":
                 raise AlreadyExistsError(
@@ -181,7 +192,9 @@ def _open_or_create(
             return arrays.new_array(store, path, allow_pickle=allow_pickle, **{"dtype": "f8", **options})
         return hierarchy.Group(store, path, arrays.new_group(store, path, **options), read_only=False)
     except AlreadyExistsError:
-        node = _open_node(store, path, format, read_only=False, allow_pickle=allow_pickle) if mode == "a" else None
+        node = (
+            _open_node(store, path, format=format, read_only=False, allow_pickle=allow_pickle) if mode == "a" else None
+        )
         if node is None:
             raise
         return node  # another process has just created it

@@ -36,6 +36,7 @@ __all__ = [
     "data_type_of",
     "data_type_to_json",
     "dtype_of_text",
+    "holds_extended",
     "packed",
 ]
 
@@ -44,6 +45,14 @@ _REGISTERED: Final = (
     "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
     "int2", "int4", "uint2", "uint4",
 )  # fmt: skip
+_COMPLEX_PARTS: Final = {
+    f"complex_{name}": name
+    for name in (
+        "bfloat16", "float16", "float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn", "float8_e3m4", "float8_e4m3",
+        "float8_e4m3b11fnuz", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
+    )
+}  # fmt: skip
+"""Complex numbers that NumPy lacks: structs of two parts, by the name of the type; and the types of the parts."""
 _OF_A_LIBRARY: Final = 2  # `dtype.isbuiltin` of a type that another library has registered with NumPy
 
 
@@ -135,14 +144,21 @@ class DataType(Frozen):
     @property
     def has_byte_order(self) -> bool:
         """True if the byte order matters, so that a document must state it."""
-        dtype = self.numpy
+        dtype = self.numpy if self.complex_part is None else self.complex_part
         if self.variable:
             return False
         if dtype in EXTENDED_DTYPES:
             return dtype == EXTENDED["bfloat16"]
         return dtype.names is not None or (dtype.kind not in "bSV" and dtype.itemsize > 1)
 
+    @property
+    def complex_part(self) -> np.dtype[Any] | None:
+        """Type of the fields ``real`` and ``imag`` of complex numbers that NumPy lacks; ``None`` for other types."""
+        return self.numpy["real"] if self.alias in _COMPLEX_PARTS else None
+
     def __str__(self) -> str:
+        if self.alias in _COMPLEX_PARTS:
+            return self.alias
         if self.variable or self.numpy.names is None:
             return self.variable or str(self.numpy)
         try:
@@ -188,7 +204,7 @@ def as_data_type(value: Any) -> DataType:
         return BYTES
 
     # names and objects of Zarr v3 that NumPy does not know
-    if isinstance(value, str) and (value in EXTENDED or re.fullmatch(r"r[0-9]+", value)):
+    if isinstance(value, str) and (value in EXTENDED or re.fullmatch(r"r[0-9]+|complex_.*", value)):
         return data_type_from_json(value)
     if isinstance(value, Mapping) and "name" in value:
         return data_type_from_json(value)
@@ -279,6 +295,9 @@ def data_type_from_json(value: Any, depth: int = 0) -> DataType:
         return DataType(np.dtype(_PLAIN[name]), alias=name if name.startswith("complex_") else "")
     if name in EXTENDED:
         return DataType(EXTENDED[name])
+    if name in _COMPLEX_PARTS:
+        part = EXTENDED.get(_COMPLEX_PARTS[name], np.dtype("<f2"))
+        return DataType(np.dtype([("real", part), ("imag", part)]), alias=name)
 
     # variable-length strings and bytes
     if name == "string":
@@ -442,6 +461,19 @@ def dtype_of_text(text: str) -> np.dtype[Any]:
         return dtype
     little = dtype.newbyteorder("<")
     return dtype if dtype == little else little  # only long doubles of native order have buffers
+
+
+def holds_extended(dtype: np.dtype[Any]) -> bool:
+    """Return whether a dtype is an extended one, or has a field of one.
+
+    Examples
+    --------
+    >>> holds_extended(EXTENDED["bfloat16"]), holds_extended(np.dtype([("x", "f4")]))
+    (True, False)
+    """
+    if dtype.names is None:
+        return dtype.base in EXTENDED_DTYPES
+    return any(holds_extended(dtype[name]) for name in dtype.names)
 
 
 def packed(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -241,7 +241,7 @@ def _struct_from_json(value: Any, data_type: DataType) -> Fill:
     """Read the value of each field, or the bytes of the whole struct in base64, or 0."""
     dtype = data_type.numpy
     out = np.zeros((), dtype)
-    if isinstance(value, str):
+    if isinstance(value, str) and data_type.complex_part is None:
         raw = decode_base64(value)
         if len(raw) != dtype.itemsize:
             raise _wrong(value, data_type)
@@ -249,7 +249,10 @@ def _struct_from_json(value: Any, data_type: DataType) -> Fill:
     elif isinstance(value, Mapping) and set(value) == set(dtype.names or ()):
         for name in dtype.names or ():
             out[name] = fill_from_json(value[name], DataType(dtype[name]))[()]
-    elif value == 0 and type(value) is int:
+    elif data_type.complex_part is not None and isinstance(value, Sequence) and len(value) == 2:
+        for name, part in zip(("real", "imag"), value):
+            out[name] = fill_from_json(part, DataType(dtype[name]))[()]
+    elif value == 0 and type(value) is int and data_type.complex_part is None:
         pass
     else:
         raise _wrong(value, data_type)
@@ -285,6 +288,8 @@ def fill_to_json(fill: Fill, data_type: DataType) -> Any:
     if data_type.variable:
         value: Any = fill[()]
         return base64.b64encode(value).decode() if isinstance(value, bytes) else value
+    if data_type.complex_part is not None:
+        return [_float_to_json(fill[name]) for name in ("real", "imag")]
     if dtype.names is not None:
         if data_type.alias == "structured":  # zarr-python's older form
             return base64.b64encode(fill.tobytes()).decode()

@@ -61,6 +61,8 @@ def _assign(out: Fill, value: Any, data_type: DataType) -> None:
     dtype = data_type.numpy
     if data_type.variable:
         out[()] = _variable(value, data_type.variable)
+    elif data_type.complex_part is not None and isinstance(value, (int, float, complex, np.number)):
+        out["real"], out["imag"] = np.real(value), np.imag(value)
     elif dtype.names is not None and isinstance(value, (int, float, str)) and not isinstance(value, np.generic):
         for name in dtype.names:  # a plain scalar fills every field, as in `ndarray.fill`
             out[name] = value

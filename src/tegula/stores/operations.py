@@ -146,6 +146,8 @@ class Writable(ABC):
     ----------
     read_only : bool
         Whether `set` and `delete` raise `ReadOnlyError`.
+    why_read_only : str
+        Why the values can't be changed in any mode, as the end of a sentence; ``""`` if that depends on the mode.
     single_writer : bool
         Whether conditions hold only between the threads of this process, because the storage can't compare and store
         in one step. Only one process at a time may then write to it.
@@ -157,6 +159,7 @@ class Writable(ABC):
     """
 
     read_only: bool = False
+    why_read_only: str = ""
     single_writer: bool = False
     conditional_delete: bool = True
     fresh_generations: bool = True

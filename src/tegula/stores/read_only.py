@@ -13,7 +13,6 @@ class ReadOnlyStore(Store):
     """Base class of stores that can't be changed; `why_read_only` completes the error that says so."""
 
     read_only = True
-    why_read_only: str
 
     def set(self, key: str, value: BytesLike, *, if_generation: Generation | None = None) -> Generation:
         """Raise `ReadOnlyError`."""

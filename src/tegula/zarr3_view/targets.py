@@ -7,6 +7,7 @@ from typing import Any
 
 from tegula import engine
 from tegula.arrays.node import Node
+from tegula.hierarchy.drafts import found_at
 from tegula.hierarchy.viewed import store_to_read
 from tegula.metadata.nodes import NodeMetadata
 from tegula.stores import Store
@@ -33,8 +34,7 @@ def shown(target: Any, path: str, read_only: bool, storage_options: Mapping[str,
         check_options(target, storage_options)
         target, prefix = target.store, target.path
     store = store_to_read(target, read_only=read_only, storage_options=storage_options)
-    found = "/".join(part for part in (prefix, path) if part)
-    metadata = node_at(store, found)
+    store, found, metadata = found_at(store, "/".join(part for part in (prefix, path) if part), node_at)
     if metadata is None or metadata.format == "zarr3":
         return store, found
     return Zarr3View(store, found, writable=metadata.format == "zarr2"), ""

@@ -140,7 +140,7 @@ def test_rules_as_json_and_one_codec(tmp_path: Path) -> None:
     convert(source, tmp_path / "c", "--codecs", 'tas={"name": "bitround", "keepbits": 10}')
     for name, expected in (("b", True), ("c", False)):
         codecs = tegula.open_group(tmp_path / name)["time"].metadata.codecs
-        assert (codecs[0].name == "numcodecs.bitround") is expected
+        assert (codecs[0].name == "bitround") is expected
 
 
 def test_invalid_rules(tmp_path: Path) -> None:

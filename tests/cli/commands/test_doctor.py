@@ -61,6 +61,7 @@ def test_doctor_describes_the_kernel(fake):
         "bytes",
         "n5_default",
         "transpose",
+        "reshape",
         "sharding_indexed",
         "vlen-utf8",
         "vlen-bytes",

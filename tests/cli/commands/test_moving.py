@@ -38,7 +38,7 @@ def test_a_copy_is_continued_at_its_target_and_not_below_it(source: Path, tmp_pa
 
 def test_cp_copies_a_node(source: Path, tmp_path: Path) -> None:
     result = run("cp", source, tmp_path / "b.zarr")
-    assert result.stdout.startswith("2 arrays and 1 group copied: 5 values, ")
+    assert result.stdout.startswith("2 arrays and 1 group copied: 5 files, ")
     assert tegula.compare(source, tmp_path / "b.zarr")
     assert "overwrite" in run("cp", source, tmp_path / "b.zarr", code=1).stderr
     assert run("cp", source, tmp_path / "b.zarr", "--overwrite", "--quiet").output == ""
@@ -67,7 +67,7 @@ def test_cp_into_a_directory_keeps_the_name(source: Path, tmp_path: Path) -> Non
 
 
 def test_mv_moves_and_renames_a_node(source: Path, tmp_path: Path) -> None:
-    assert run("mv", source, tmp_path / "b.zarr").stdout == "renamed\n"
+    assert run("mv", source, tmp_path / "b.zarr").stdout == "moved in one step, as its directory was renamed\n"
     assert not source.exists()
     run("mv", f"{tmp_path / 'b.zarr'}::x", f"{tmp_path / 'b.zarr'}::old/x")
     assert [path for path, _ in tegula.open(tmp_path / "b.zarr").walk()] == ["old", "old/x", "y"]

@@ -31,7 +31,7 @@ _FORMATS = ("zarr1", "zarr2", "zarr3", "bcolz", "n5")
 
 
 def _is_document(key: str) -> bool:
-    return any(key == name or key.endswith("/" + name) for name in _NAMES)
+    return key.startswith("meta/root") or any(key == name or key.endswith("/" + name) for name in _NAMES)
 
 
 @functools.cache

@@ -172,7 +172,7 @@ def convert(
             stream = stack.enter_context(output(file))
         with (
             open_target(source, "r", storage_option, allow_pickle=allow_pickle) as node,
-            progress_line(quiet, node) as progress,
+            progress_line(quiet, node, command="" if options["resume"] is None else "convert") as progress,
         ):
             report = convert_node(node, target, path=path or "", progress=progress, **options)
         if file is not None:

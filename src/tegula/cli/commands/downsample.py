@@ -141,7 +141,7 @@ def downsample(
     # write the levels
     with (
         open_target(source, "r" if target is not None or dry_run else "r+", storage_option) as node,
-        progress_line(quiet, node) as progress,
+        progress_line(quiet, node, command="" if options["resume"] is None else "downsample") as progress,
     ):
         pyramid = downsample_array(node, store, progress=progress, **options)
     if as_json:

@@ -69,7 +69,7 @@ def cp(
     options = options_of_second(source, target, storage_option, target_storage_option)
     with (
         _source(source, "r", storage_option) as (origin, origin_options),
-        byte_line(quiet, lambda: _stored(source, storage_option)) as progress,
+        byte_line(quiet, lambda: _stored(source, storage_option), command="cp" if resume else "") as progress,
     ):
         store, inner = _destination(source, target)
         report = copy(
@@ -202,7 +202,8 @@ def _print(report: CopyReport, quiet: bool, done: str) -> None:
     if quiet:
         return
     if report.renamed:
-        typer.echo("renamed")
+        typer.echo("moved in one step, as its directory was renamed")
         return
-    nodes = f"{counted(report.arrays, 'array')} and {counted(report.groups, 'group')}"
-    typer.echo(f"{nodes} {done}: {counted(report.values, 'value')}, {human_bytes(report.nbytes)}")
+    kinds = ((report.arrays, "array"), (report.groups, "group"))
+    nodes = " and ".join(counted(number, kind) for number, kind in kinds if number)
+    typer.echo(f"{nodes or 'nothing'} {done}: {counted(report.values, 'file')}, {human_bytes(report.nbytes)}")

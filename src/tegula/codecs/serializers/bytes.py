@@ -56,9 +56,7 @@ class Bytes(Serializer):
     def __init__(self, dtype: np.dtype[Any], order: Literal["<", ">"] | None) -> None:
         self.dtype = self.memory = self.stored = dtype
         if order is not None:
-            # NumPy can't swap the bytes of these types or of times without a unit, but can swap those of integers
-            if dtype in EXTENDED_DTYPES or (dtype.kind in "mM" and np.datetime_data(dtype)[0] == "generic"):
-                self.memory = np.dtype(f"u{dtype.itemsize}").newbyteorder(dtype.byteorder)
+            self.memory = _swappable(dtype)
             self.stored = self.memory.newbyteorder(order)
             if self.stored == self.memory:
                 self.memory = self.stored = dtype
@@ -104,6 +102,21 @@ class Bytes(Serializer):
             return decode(data).astype(memory).view(dtype)
 
         return decode if stored == dtype else decode_swapped
+
+
+def _swappable(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return a type of the same layout whose bytes NumPy can swap: with integers for those of other libraries."""
+    if dtype in EXTENDED_DTYPES or (dtype.kind in "mM" and np.datetime_data(dtype)[0] == "generic"):
+        return np.dtype(f"u{dtype.itemsize}").newbyteorder(dtype.byteorder)
+    if dtype.names is None:
+        return dtype
+    fields = [_swappable(dtype[name]) for name in dtype.names]
+    if all(new is dtype[name] for new, name in zip(fields, dtype.names)):
+        return dtype
+    places: Any = dtype.fields
+    offsets = [places[name][1] for name in dtype.names]
+    layout = {"names": [*dtype.names], "formats": fields, "offsets": offsets, "itemsize": dtype.itemsize}
+    return np.dtype(layout)  # type: ignore[call-overload, no-any-return]
 
 
 def _string_fields(dtype: np.dtype[Any]) -> Iterator[tuple[str, ...]]:

@@ -57,7 +57,7 @@ class Packbits(Serializer):
     def __init__(self, dtype: np.dtype[Any], bits: int, first: int, last: int, padding: str) -> None:
         self.dtype = dtype
         self.little = dtype if dtype in EXTENDED_DTYPES else dtype.newbyteorder("<")
-        self.components = 2 if dtype.kind == "c" else 1
+        self.components = 2 if dtype.kind == "c" or dtype.names is not None else 1
         self.memory = np.dtype(f"<u{dtype.itemsize // self.components}")
         self.signed = dtype.kind == "i" or dtype in (EXTENDED["int2"], EXTENDED["int4"])
         self.kept = range(first, last + 1)
@@ -115,11 +115,12 @@ class Packbits(Serializer):
 def build(spec: CodecSpec, context: Context) -> Packbits:
     """Build the codec with the options ``padding_encoding``, ``first_bit`` and ``last_bit``."""
     check_options(spec, "padding_encoding", "first_bit", "last_bit")
-    dtype = context.data_type.numpy
-    is_number = (dtype.kind in "iufc" and dtype.itemsize <= 16) or dtype in EXTENDED_DTYPES
+    dtype, part = context.data_type.numpy, context.data_type.complex_part
+    is_number = (dtype.kind in "iufc" and dtype.itemsize <= 16) or dtype in EXTENDED_DTYPES or part is not None
     if context.data_type.variable or not (is_number or dtype.kind == "b"):
         raise MetadataError(f"{context.data_type} can't be packed", field="codecs", codec=_NAME)
-    bits = _BITS.get(dtype.name) or 8 * dtype.itemsize // (2 if dtype.kind == "c" else 1)
+    name, components = (dtype.name, 1 + (dtype.kind == "c")) if part is None else (part.name, 2)
+    bits = _BITS.get(name) or 8 * dtype.itemsize // components
     padding = option(spec, "padding_encoding", "none", _PADDINGS)
     first = option(spec, "first_bit", None, _is_bit(bits)) or 0
     last = option(spec, "last_bit", None, _is_bit(bits))

@@ -174,8 +174,13 @@ def _array_conversions(dtype: np.dtype[Any]) -> tuple[Callable[[Any], bytes], Ca
 
 
 def build(spec: CodecSpec, context: Context) -> Vlen:
-    """Build the codec; ``numcodecs.vlen-array`` has the option ``dtype``."""
+    """Build the codec; ``numcodecs.vlen-array`` has the option ``dtype``.
+
+    ``vlen-array`` and ``zarrs.vlen_v2`` of Zarr v3, which zarrs writes, are the same for text and for bytes.
+    """
     kind = spec.name.removeprefix("numcodecs.")
+    if spec.name in ("vlen-array", "zarrs.vlen_v2") and context.data_type.variable in ("string", "bytes"):
+        kind = "vlen-utf8" if context.data_type.variable == "string" else "vlen-bytes"
     check_options(spec, *(("dtype",) if kind == "vlen-array" else ()))
     if is_fixed_vlen(spec, context.data_type):
         return FixedVlen(spec.name, context.data_type.numpy)

@@ -15,7 +15,7 @@ from tegula.codecs.stages import Chunk, Context, Data, Decoder, Serializer, Shap
 from tegula.errors import CodecError, MetadataError, UnsupportedError
 from tegula.metadata.nodes import CodecSpec
 
-__all__ = ["Zfpy", "build", "header"]
+__all__ = ["Zfpy", "build", "field_header", "header"]
 
 _NAME: Final = "numcodecs.zfpy"
 _TYPES: Final = ("<i4", "<i8", "<f4", "<f8")
@@ -37,6 +37,26 @@ def header(data: Data) -> tuple[str, Shape] | None:
     dtype, axes = _TYPES[field & 3], field >> 2 & 3
     width = _FIELD_BITS[axes]
     return dtype, tuple((field >> 4 + width * axis & (1 << width) - 1) + 1 for axis in range(axes + 1))
+
+
+def field_header(
+    dtype: np.dtype[Any], shape: Shape, minbits: int, maxbits: int, maxprec: int, minexp: int
+) -> tuple[int, int]:
+    """Return the bits of a zfp header in its expert mode, the first one lowest, and their number.
+
+    Examples
+    --------
+    >>> head, bits = field_header(np.dtype("f8"), (10,), 1, 16658, 64, -1074)
+    >>> header(head.to_bytes(-(-bits // 8), "little")), bits
+    (('<f8', (10,)), 148)
+    """
+    kind = _TYPES.index(dtype.newbyteorder("<").str)
+    width = _FIELD_BITS[len(shape) - 1]
+    field = kind | len(shape) - 1 << 2
+    for axis, length in enumerate(shape[::-1]):
+        field |= length - 1 << 4 + width * axis
+    mode = 0xFFF | minbits - 1 << 12 | maxbits - 1 << 27 | maxprec - 1 << 42 | minexp + 16495 << 49
+    return int.from_bytes(b"zfp\x05", "little") | field << 32 | mode << _MODE, _MODE + 64
 
 
 def _least_bits(data: Data, blocks: int) -> int:

@@ -31,7 +31,8 @@ _LOOKS = 2  # how often a directory is looked at before it is said to have no no
 # all documents of Zarr v2; if there are none of these either, it reads the main documents of all other formats.
 _second, *_others = [*FORMATS.values()][1:]
 _TOGETHER = dict.fromkeys(_second.keys, _second.keys)
-_TOGETHER.update(dict.fromkeys(keys := tuple(key for fmt in _others for key in fmt.node_keys), keys))
+_rare = tuple(key for fmt in _others for key in fmt.node_keys if key not in COMMON_KEYS)
+_TOGETHER.update(dict.fromkeys(_rare, _rare))
 
 
 class _Documents(Mapping[str, bytes]):

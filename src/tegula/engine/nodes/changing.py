@@ -16,8 +16,8 @@ from tegula.engine.documents.forgetting import forget
 from tegula.engine.documents.unpickled import forget_unpickled
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, NotFoundError, StoreError, TegulaError
 from tegula.formats import FORMATS, Format, find_format, keys_of_array
-from tegula.formats.members import with_shape
-from tegula.formats.splicing import Absent, splice
+from tegula.formats.located.members import with_shape
+from tegula.formats.located.splicing import Absent, splice
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
 from tegula.runtime.frozen import replace
 from tegula.stores import ABSENT, Generation, Store

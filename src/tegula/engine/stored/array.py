@@ -291,8 +291,8 @@ class StoredArray(frozen.Frozen):
     def is_sparse(self, number: int, nbytes: int = 0) -> bool:
         """Return whether far fewer than `number` chunks are stored, so that a listing costs less than `number` lookups.
 
-        At most a quarter of `number` keys are listed. Nothing is listed if the format stores every chunk, or if
-        `number` and the `nbytes` of elements that would be visited are small.
+        At most a quarter of `number` keys are listed. Nothing is listed if the format stores every chunk, if missing
+        chunks are an error, or if `number` and the `nbytes` of elements that would be visited are small.
 
         Raises
         ------
@@ -303,6 +303,8 @@ class StoredArray(frozen.Frozen):
             grid_keys.check_amount(self.store, self.prefix, number)
             return False
         if (number <= _FEW and nbytes <= _LITTLE) or self.metadata.dense:
+            return False
+        if config.current().missing_chunks == "error":
             return False
         most = min(number // _SHARE, sys.maxsize)
         return next(islice(self.stored_chunks(), most, None), None) is None

@@ -13,7 +13,7 @@ from tegula.formats.dimension_names import attributes_with
 from tegula.formats.layout import automatic_shuffle, shuffle_number, stated_endian, with_endian
 from tegula.metadata.chunk_grids import regular_grid
 from tegula.metadata.chunk_keys import BCOLZ_KEYS
-from tegula.metadata.data_types import EXTENDED_DTYPES, OBJECT, DataType
+from tegula.metadata.data_types import OBJECT, DataType, holds_extended
 from tegula.metadata.fill_values import undefined_fill
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec
 
@@ -89,7 +89,7 @@ def _adapt_type(metadata: ArrayMetadata) -> DataType:
         raise UnsupportedError(
             "bcolz supports only strings and bytes of fixed length, such as 'U10' or 'S10'", field="dtype"
         )
-    if dtype in EXTENDED_DTYPES:
+    if holds_extended(dtype):
         raise UnsupportedError(f"bcolz has no data type {data_type}", field="dtype")
     return DataType(with_endian(dtype, stated_endian(metadata.codecs)))
 

@@ -12,7 +12,7 @@ from functools import partial
 from math import prod
 from typing import Any, Final
 
-from tegula import engine
+from tegula import config, engine
 from tegula.arrays.array import Array
 from tegula.codecs import lacking
 from tegula.codecs.compressors.checksums import notices_changes
@@ -162,7 +162,10 @@ class _ArrayCheck:
             if not missing and self.metadata.documents:
                 self._check_counts()
         elif self.stored is not None or metadata.shape:
-            visit.exam.count(missing_chunks=max(0, prod(metadata.grid.counts(metadata.shape)) - seen))
+            absent = max(0, prod(metadata.grid.counts(metadata.shape)) - seen)
+            visit.exam.count(missing_chunks=absent)
+            if absent and config.current().missing_chunks == "error":
+                visit.find("missing-chunk", "", f"{absent} of the chunks are not stored")
 
     def _find_misplaced(self) -> None:
         """Report chunks under keys of another encoding; if there are no others, the document can be repaired."""

@@ -21,6 +21,7 @@ from tegula.engine.copying.verifying import ends_with_length
 from tegula.engine.documents.implied_keys import listable
 from tegula.errors import ConflictError, MetadataError, NotFoundError, ReadOnlyError, StoreError, TegulaError
 from tegula.formats import FORMATS
+from tegula.hierarchy.drafts import place_of
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
 from tegula.hierarchy.viewed import store_to_read
@@ -130,8 +131,12 @@ def check(
     if isinstance(source, (Array, Group, Table)):
         store, path = source.store, f"{source.path}/{path}".strip("/")
     else:
-        refuse_missing(source)
-        store = store_to_read(source, read_only=not writes, storage_options=storage_options)
+        if writes:
+            refuse_missing(source)  # before an archive is created
+        opened = store_to_read(source, read_only=not writes, storage_options=storage_options)
+        store, path = place_of(opened, path)
+        if store is opened:
+            refuse_missing(source)
     try:
         if writes and (store.read_only or (isinstance(source, (Array, Group, Table)) and source.read_only)):
             raise ReadOnlyError('it was opened for reading; open it with mode="r+" to repair it', path=store.url)

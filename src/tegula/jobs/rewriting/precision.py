@@ -24,7 +24,7 @@ _SCALE: Final = "scale_factor"
 _OFFSET: Final = "add_offset"
 _OF_TYPE: Final = ("dtype", "astype", "encode_dtype", "decode_dtype", "elementsize", "typesize")
 _LOSSY: Final = frozenset(
-    {"cast_value", "scale_offset", "packbits"}
+    {"cast_value", "scale_offset", "packbits", "bitround", "zfp"}
     | {f"numcodecs.{name}" for name in ("astype", "bitround", "categorize", "fixedscaleoffset", "packbits", "quantize")}
 )
 

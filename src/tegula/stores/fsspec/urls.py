@@ -56,7 +56,7 @@ def open_url(url: str, options: Mapping[str, Any], read_only: bool) -> Store:
     except Exception as error:  # noqa: BLE001 - a file system may raise anything
         text = redacted(f"{type(error).__name__}: {error}".replace(url, shown), options)
         if isinstance(error, ValueError) and "Protocol not known" in text:
-            message = f"no store is known for {scheme}: URLs; pass a mapping or a store of your own"
+            message = f"no store is known for {scheme}: URLs, and no installed package of fsspec has one"
             raise UnsupportedError(message, path=shown) from None
         raise StoreError(f"{shown} can't be opened: {text}") from None
     return store_for(fs, root, read_only=read_only, url=shown)

@@ -26,7 +26,7 @@ loaded: Any = None
 _TYPE, _REGULAR = 0o170000, 0o100000
 
 
-def _follow(executor: str, _: int) -> None:
+def _follow(executor: str, *_: object) -> None:
     """Follow the setting ``executor``."""
     global is_allowed
     is_allowed = executor != "reference"

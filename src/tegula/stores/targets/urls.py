@@ -86,7 +86,8 @@ def _open(url: str, options: Mapping[str, Any], read_only: bool) -> Store:
                 path=plain_url(url),
             )
         raise UnsupportedError(
-            f"no store is known for {scheme}: URLs; pass a mapping or a store of your own", path=plain_url(url)
+            f"no store is known for {scheme}: URLs, and no installed package of fsspec has one",
+            path=plain_url(url),
         )
     # fsspec also if a query, such as a signature, belongs to each address
     opener = _FSSPEC if chain or (scheme in WEB and "?" in url) else _OPENERS.get(scheme, _FSSPEC)

@@ -14,7 +14,7 @@ from tegula.errors import MetadataError
 from tegula.formats import json_encoding, zarr2, zarr3
 from tegula.formats.json_encoding import dump
 from tegula.formats.keys import Style
-from tegula.formats.splicing import Absent, splice
+from tegula.formats.located.splicing import Absent, splice
 
 pytestmark = pytest.mark.once(executors="none")
 

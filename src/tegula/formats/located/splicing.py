@@ -14,7 +14,7 @@ from tegula import config
 from tegula.formats.documents import MAX_DEPTH, depth_of, load
 from tegula.formats.json_encoding import Indenter, as_bytes, dump, style_of
 from tegula.formats.keys import Style
-from tegula.formats.members import Members, find_members
+from tegula.formats.located.members import Members, find_members
 
 __all__ = ["Absent", "splice"]
 

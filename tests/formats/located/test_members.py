@@ -13,9 +13,9 @@ import pytest
 import tegula
 from tegula.errors import MetadataError, TegulaError
 from tegula.formats import zarr2, zarr3
-from tegula.formats.consolidated import Consolidated
 from tegula.formats.documents import load
-from tegula.formats.members import Members, find_members, index_members, with_shape
+from tegula.formats.located.consolidated import Consolidated
+from tegula.formats.located.members import Members, find_members, index_members, with_shape
 
 
 def implementations() -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tegula.formats.members import Members
+from tegula.formats.located.members import Members
 
 __all__ = ["Consolidated"]
 

@@ -1,0 +1,77 @@
+"""Chunk key encodings in documents of Zarr v3 (core, section "Chunk key encodings"), and those that add a suffix."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tegula.errors import MetadataError, UnsupportedError
+from tegula.formats.keys import ZARR3_KEY as KEY
+from tegula.formats.zarr3_codecs import extension_from_json
+from tegula.metadata.chunk_keys import ChunkKeyEncoding, default_keys, v2_keys
+from tegula.runtime.frozen import replace
+
+__all__ = ["keys_from_json", "keys_to_json"]
+
+_FIELD: Final = "chunk_key_encoding"
+_PLAIN: Final = {"default": (default_keys, "/"), "v2": (v2_keys, ".")}
+_BASES: Final = ("base-encoding", "base_encoding")  # the proposal has both
+_LONGEST: Final = 100
+
+
+def keys_from_json(value: Any) -> ChunkKeyEncoding:
+    """Read a ``chunk_key_encoding``.
+
+    ``suffix``, as proposed for the registry, adds a suffix to the keys of another encoding, and
+    ``zarrs.default_suffix`` to those of ``default``.
+
+    Raises
+    ------
+    MetadataError
+        If a separator or suffix is not valid.
+    UnsupportedError
+        If the encoding or one of its options is not known.
+
+    Examples
+    --------
+    >>> keys = keys_from_json({"name": "suffix", "configuration": {"suffix": ".tiff", "base-encoding": "v2"}})
+    >>> keys.encode((0, 3)), keys.decode("0.3.tiff", 2)
+    ('0.3.tiff', (0, 3))
+    """
+    encoding = extension_from_json(value, _FIELD)
+    name, options = encoding.name, dict(encoding.configuration)
+    base: Any = name
+    suffix: Any = None
+    if name == "suffix":
+        suffix, base = options.pop("suffix", None), "default"
+        for member in _BASES:
+            base = options.pop(member, base)
+    elif name == "zarrs.default_suffix":
+        suffix = options.pop("suffix", None)
+        base, options = {"name": "default", "configuration": options}, {}
+    elif name not in _PLAIN:
+        raise UnsupportedError(f"unknown chunk key encoding {name!r:.40}", key=KEY, field=_FIELD)
+    separator = options.pop("separator", _PLAIN[name][1]) if name in _PLAIN else "/"
+    for member in options:
+        raise UnsupportedError(f"the chunk key encoding {name!r} has no option {member!r:.40}", key=KEY, field=_FIELD)
+    if name in _PLAIN:
+        if separator not in (".", "/"):
+            raise MetadataError(f"the separator must be . or /, not {separator!r:.40}", key=KEY, field=_FIELD)
+        return _PLAIN[name][0](separator)
+    if not isinstance(suffix, str) or not suffix or len(suffix) > _LONGEST or set(suffix) & {"/", "\0", "\\"}:
+        raise MetadataError(f"{suffix!r:.40} is no suffix of keys", key=KEY, field=_FIELD)
+    keys = keys_from_json(base)
+    return replace(keys, suffix=keys.suffix + suffix, scalar=keys.scalar + suffix)
+
+
+def keys_to_json(keys: ChunkKeyEncoding) -> dict[str, Any]:
+    """Convert a chunk key encoding to the member of a document.
+
+    Examples
+    --------
+    >>> keys_to_json(default_keys("."))
+    {'name': 'default', 'configuration': {'separator': '.'}}
+    """
+    plain = {"name": "default" if keys.prefix else "v2", "configuration": {"separator": keys.separator}}
+    if not keys.suffix:
+        return plain
+    return {"name": "suffix", "configuration": {"suffix": keys.suffix, _BASES[0]: plain}}

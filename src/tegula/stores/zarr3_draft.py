@@ -1,0 +1,221 @@
+"""Hierarchies of drafts of Zarr v3, whose documents and chunks lie in two trees, shown as ordinary hierarchies."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from tegula.stores import identity as identities
+from tegula.stores.arguments import ABSENT, ByteRange, check_key, check_prefix, clip_range
+from tegula.stores.interface import Store
+from tegula.stores.read_only import ReadOnlyStore
+
+__all__ = ["DraftStore"]
+
+_DOCUMENT: Final = "zarr.json"
+_META, _DATA = "meta/root", "data/root"
+_KINDS: Final = ("array", "group")
+_CHUNK: Final = re.compile(r"(?:^|/)c[0-9]*(?:[./][0-9]+)*$")  # the end of a key
+_IMPLICIT: Final = b"implicit"  # the generation of a group that has members and no document
+
+
+class DraftStore(ReadOnlyStore):
+    """A view of another store that holds a hierarchy of a draft of Zarr v3 (2019 to 2022).
+
+    ``a/zarr.json`` is ``meta/root/a.array.json`` or ``meta/root/a.group.json``, with ``zarr_format`` and ``node_type``
+    before the members that it has, and ``a/c0/1`` is ``data/root/a/c0/1``. A group without a document has one with
+    these two members only.
+
+    Parameters
+    ----------
+    store : Store
+        The other store.
+    prefix : str
+        The prefix of the hierarchy in it: that of its entry point.
+    version, suffix : str
+        What the entry point says: the URL of the protocol, and the end of the names of documents.
+
+    Examples
+    --------
+    >>> from tegula.stores import MemoryStore
+    >>> view = DraftStore(MemoryStore({"meta/root/g/a.array.json": b'{"shape": []}', "data/root/g/a/c0": b"1"}))
+    >>> view.get("g/a/zarr.json")
+    b'{"zarr_format": "https://purl.org/zarr/spec/protocol/core/3.0", "node_type": "array", "shape": []}'
+    >>> sorted(view.list())
+    ['g/a/c0', 'g/a/zarr.json', 'g/zarr.json', 'zarr.json']
+    """
+
+    why_read_only = "belongs to a hierarchy of a draft of Zarr v3, which is not written; convert it with tegula.convert"
+
+    def __init__(
+        self,
+        store: Store,
+        prefix: str = "",
+        version: str = "https://purl.org/zarr/spec/protocol/core/3.0",
+        suffix: str = ".json",
+    ) -> None:
+        self.store, self.prefix, self.version, self.suffix = store, check_prefix(prefix), version, suffix
+        self.concurrency, self.listable = store.concurrency, store.listable
+        self.single_writer, self.fresh_generations = store.single_writer, store.fresh_generations
+        self.visits_all_keys = store.visits_all_keys
+        self.in_memory, self.in_archive = store.in_memory, store.in_archive
+
+    @property
+    def url(self) -> str:
+        """The URL of the hierarchy."""
+        return f"{self.store.url}/{self.prefix}".rstrip("/")
+
+    @property
+    def identity(self) -> object:
+        """The identity of the other store, with a mark of the view."""
+        inner = self.store.identity
+        if isinstance(inner, str):
+            return identities.location(inner, self.prefix) + "?zarr3_draft"
+        return identities.shared(inner, id(inner), "zarr3_draft", self.prefix)
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the values of the other store are private; see `Readable.is_private`."""
+        return self.store.is_private
+
+    # --- keys
+
+    def _chunk(self, key: str) -> str | None:
+        """Return the key of a chunk in the other store; ``None`` if it can't be one."""
+        return f"{self.prefix}{_DATA}/{key}" if _CHUNK.search(check_key(key)) else None
+
+    def _documents(self, key: str) -> list[str] | None:
+        """Return the keys of the documents that an array or a group may have; ``None`` if `key` is no document's."""
+        if key != _DOCUMENT and not check_key(key).endswith("/" + _DOCUMENT):
+            return None
+        node = key[: -len(_DOCUMENT)].rstrip("/")
+        place = f"{self.prefix}{_META}/{node}".rstrip("/")
+        return [f"{place}.{kind}{self.suffix}" for kind in _KINDS]
+
+    # --- reading
+
+    def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
+        """Return a document, or the bytes of a chunk; see `Store.get`."""
+        documents = self._documents(key)
+        if documents is None:
+            chunk = self._chunk(key)
+            if chunk is None:
+                return (None, ABSENT) if with_generation else None
+            if with_generation:
+                return self.store.get(chunk, byte_range, with_generation=True)
+            return self.store.get(chunk, byte_range)
+        start, length = byte_range or (0, None)
+        limit = (0, None if length is None else start + length)
+        value, generation = None, ABSENT
+        for kind, place in zip(_KINDS, documents):
+            value, generation = self.store.get(place, limit, with_generation=True)
+            if value is not None:
+                value = self._stated(value, kind)
+                break
+        else:
+            if self._has_members(key):
+                value, generation = self._stated(b"{}", "group"), _IMPLICIT
+        if value is not None and byte_range is not None:
+            value = value[slice(*clip_range(byte_range, len(value)))]
+        return (value, generation) if with_generation else value
+
+    def get_many(self, requests: Iterable[tuple[str, ByteRange | None]]) -> list[bytes | None]:
+        """Return the results of `get`, in order; chunks are requested together."""
+        wanted = [*requests]
+        places = [(self._chunk(key), byte_range) for key, byte_range in wanted]
+        chunks = [(place, byte_range) for place, byte_range in places if place is not None]
+        found = iter(self.store.get_many(chunks)) if chunks else iter(())
+        return [self.get(*request) if place is None else next(found) for (place, _), request in zip(places, wanted)]
+
+    def _stated(self, raw: bytes, kind: str) -> bytes:
+        """Return a document with the version and kind of its node, if it is an object; otherwise it is damaged."""
+        text = raw.lstrip()
+        if not text.startswith(b"{"):
+            return raw
+        rest = text[1:].lstrip()
+        stated = f'{{"zarr_format": {json.dumps(self.version)}, "node_type": "{kind}"'
+        return stated.encode() + (b"" if rest.startswith(b"}") else b", ") + rest
+
+    def _has_members(self, key: str) -> bool:
+        """Return whether there are documents below a node, given the key of its own document."""
+        if not self.store.listable:
+            return key == _DOCUMENT  # the hierarchy has a root
+        prefix = key.removesuffix(_DOCUMENT)
+        keys, prefixes = self.store.list_dir(f"{self.prefix}{_META}/{prefix}")
+        return not prefix or bool(keys or prefixes)
+
+    def size(self, key: str) -> int | None:
+        """Return the length of a document or chunk in bytes."""
+        if self._documents(key) is not None:
+            value = self.get(key)
+            return None if value is None else len(value)
+        chunk = self._chunk(key)
+        return None if chunk is None else self.store.size(chunk)
+
+    def exists(self, key: str) -> bool:
+        """Return whether there is such a document or chunk."""
+        documents = self._documents(key)
+        if documents is not None:
+            return any(map(self.store.exists, documents)) or self._has_members(key)
+        chunk = self._chunk(key)
+        return chunk is not None and self.store.exists(chunk)
+
+    # --- listings
+
+    def _names(self, prefix: str) -> Iterator[str]:
+        """Yield the names of the nodes directly below a prefix, some of them twice."""
+        base = f"{self.prefix}{_META}/{prefix}"
+        keys, prefixes = self.store.list_dir(base)
+        yield from (name[len(base) : -1] for name in prefixes)
+        for key in keys:
+            if (node := self._node_of(key[len(base) :])) is not None and node:
+                yield node
+
+    def _node_of(self, name: str) -> str | None:
+        """Return the node whose document has this key or name; ``None`` if it is no document."""
+        for kind in _KINDS:
+            if name.endswith(end := f".{kind}{self.suffix}"):
+                return name[: -len(end)]
+        return None
+
+    def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
+        """Return the keys and the prefixes directly below `prefix`, each sorted."""
+        nodes = {f"{prefix}{name}/" for name in self._names(check_prefix(prefix))}
+        base = f"{self.prefix}{_DATA}/"
+        keys, prefixes = self.store.list_dir(f"{base}{prefix}")
+        found = [key[len(base) :] for key in keys if _CHUNK.search(key)]
+        if nodes or self.exists(f"{prefix}{_DOCUMENT}"):
+            found.append(f"{prefix}{_DOCUMENT}")
+        return sorted(found), sorted(nodes.union(below[len(base) :] for below in prefixes))
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        """Yield every key that starts with `prefix`."""
+        base = f"{self.prefix}{_META}/"
+        above = check_prefix(prefix).rstrip("/")
+        nodes = {above} if self.exists(f"{prefix}{_DOCUMENT}") else set()
+        for key in self.store.list_prefix(f"{base}{prefix}"):
+            node = self._node_of(key[len(base) :])
+            while node and node not in nodes and len(node) > len(above):
+                nodes.add(node)
+                node = node.rpartition("/")[0]
+        yield from (f"{node}/{_DOCUMENT}".lstrip("/") for node in nodes)
+        base = f"{self.prefix}{_DATA}/"
+        yield from (key[len(base) :] for key in self.store.list_prefix(f"{base}{prefix}") if _CHUNK.search(key))
+
+    def prefixes_with(self, prefix: str, names: Sequence[str]) -> Iterator[str]:
+        """Yield, sorted, the prefixes directly below `prefix` under which one of `names` has a value."""
+        if _DOCUMENT in names:
+            return iter(sorted({f"{prefix}{name}/" for name in self._names(check_prefix(prefix))}))
+        return super().prefixes_with(prefix, names)
+
+    def close(self) -> None:
+        """Close the other store."""
+        self.store.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.store, self.prefix, self.version, self.suffix)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.store!r}, {self.prefix!r})"

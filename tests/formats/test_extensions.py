@@ -1,0 +1,192 @@
+"""Extensions of Zarr v3 in documents: chunk key encodings, chunk grids, data types, and what may be ignored."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula
+from tegula.errors import MetadataError, UnsupportedError
+from tegula.formats.key_encodings import keys_from_json, keys_to_json
+
+DEFAULT = {"name": "default", "configuration": {"separator": "/"}}
+OPTIONAL = {"name": "example", "must_understand": False}
+
+
+def document(**changes: Any) -> dict[str, Any]:
+    return {
+        "zarr_format": 3, "node_type": "array", "shape": [10], "data_type": "int32", "fill_value": 0,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4]}}, "chunk_key_encoding": DEFAULT,
+        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}], **changes,
+    }  # fmt: skip
+
+
+def store_of(**changes: Any) -> tegula.MemoryStore:
+    return tegula.MemoryStore({"zarr.json": json.dumps(document(**changes)).encode()})
+
+
+# --- chunk key encodings
+
+
+@pytest.mark.parametrize(
+    ("encoding", "key", "scalar"),
+    [
+        ({"name": "suffix", "configuration": {"suffix": ".tiff", "base-encoding": DEFAULT}}, "c/2/0.tiff", "c.tiff"),
+        ({"name": "suffix", "configuration": {"suffix": ".tiff", "base_encoding": "v2"}}, "2.0.tiff", "0.tiff"),
+        ({"name": "suffix", "configuration": {"suffix": ".bin"}}, "c/2/0.bin", "c.bin"),
+        ({"name": "zarrs.default_suffix", "configuration": {"separator": ".", "suffix": ".x"}}, "c.2.0.x", "c.x"),
+        ({"name": "suffix", "configuration": {"suffix": ".b", "base-encoding": {
+            "name": "suffix", "configuration": {"suffix": ".a"}}}}, "c/2/0.a.b", "c.a.b"),
+    ],
+)  # fmt: skip
+def test_keys_with_a_suffix(encoding: Any, key: str, scalar: str) -> None:
+    keys = keys_from_json(encoding)
+    assert (keys.encode((2, 0)), keys.encode(())) == (key, scalar)
+    assert (keys.decode(key, 2), keys.decode(key.rpartition(".")[0], 2)) == ((2, 0), None)
+    assert keys_from_json(keys_to_json(keys)) == keys
+    store = tegula.MemoryStore()
+    array = tegula.create_array(store, shape=(5, 3), chunks=2, dtype="u1", chunk_key_encoding=encoding)
+    array[...] = np.arange(15).reshape(5, 3)
+    assert key in [*store.list()]
+    assert np.array_equal(tegula.open_array(store)[...], array[...])
+    assert tegula.check(store).findings == []
+    array.resize((2, 3))
+    assert key not in [*store.list()]
+
+
+@pytest.mark.parametrize("configuration", [
+    {}, {"suffix": ""}, {"suffix": 3}, {"suffix": "/../x"}, {"suffix": "x" * 101}, {"suffix": ".x", "other": 1},
+    {"suffix": ".x", "base-encoding": "unknown"}, {"suffix": ".x", "base-encoding": 3},
+])  # fmt: skip
+def test_suffixes_that_are_not_valid(configuration: Any) -> None:
+    with pytest.raises((MetadataError, UnsupportedError)):
+        keys_from_json({"name": "suffix", "configuration": configuration})
+
+
+def test_other_encodings_are_refused_by_name() -> None:
+    with pytest.raises(UnsupportedError, match="'fanout'"):
+        tegula.open(store_of(chunk_key_encoding={"name": "fanout", "configuration": {"max_children": 1000}}))
+
+
+# --- chunk grids
+
+
+BOUNDED = {"name": "zarrs.regular_bounded", "configuration": {"chunk_shape": [4]}}
+
+
+def test_regular_chunks_that_end_where_the_array_does() -> None:
+    store = store_of(chunk_grid=BOUNDED)
+    array = tegula.open_array(store, mode="r+")
+    assert array.metadata.grid.lengths == ((4, 4, 2),)
+    array[...] = range(10)
+    assert [store.size(f"c/{number}") for number in range(3)] == [16, 16, 8]
+    array.attrs["a"] = 1
+    assert json.loads(store.get("zarr.json") or b"")["chunk_grid"] == BOUNDED
+    assert tegula.check(store).findings == []
+
+
+@pytest.mark.parametrize("size", [2, 8, 9, 11, 12, 20])
+def test_their_chunks_stay_when_the_array_is_resized(size: int) -> None:
+    store = store_of(chunk_grid=BOUNDED)
+    array = tegula.open_array(store, mode="r+")
+    array[...] = range(10)
+    array.resize(size)
+    expected = [*range(min(size, 10)), *[0] * (size - 10)]
+    for opened in (array, tegula.open_array(store, mode="r+")):
+        assert opened[...].tolist() == expected
+    assert json.loads(store.get("zarr.json") or b"")["chunk_grid"]["name"] == "rectilinear"
+    array[...] = 7
+    assert tegula.open_array(store)[...].tolist() == [7] * size
+
+
+@pytest.mark.parametrize(("size", "lengths"), [(0, (4,)), (3, (3,)), (4, (4,)), (8, (4, 4))])
+def test_bounded_chunks_of_other_lengths(size: int, lengths: tuple[int, ...]) -> None:
+    store = store_of(chunk_grid=BOUNDED, shape=[size])
+    array = tegula.open_array(store, mode="r+")
+    assert array.metadata.grid.lengths == (lengths,)
+    array[...] = range(size)
+    assert array[...].tolist() == [*range(size)]
+
+
+def test_a_document_does_not_make_more_chunks_than_memory_holds() -> None:
+    with pytest.raises(MetadataError, match="more than"):
+        tegula.open(store_of(chunk_grid=BOUNDED, shape=[2**62]))
+
+
+# --- data types
+
+
+@pytest.mark.parametrize(
+    "name", ["complex_bfloat16", "complex_float16", "complex_float8_e5m2", "complex_float4_e2m1fn"]
+)
+def test_complex_numbers_in_documents(name: str) -> None:
+    pytest.importorskip("ml_dtypes")
+    store = store_of(data_type=name, fill_value=[1, "-Infinity" if "16" in name or "e5m2" in name else -2.0])
+    array = tegula.open_array(store)
+    assert (str(array.metadata.data_type), array.dtype.names) == (name, ("real", "imag"))
+    assert float(array[0]["real"]) == 1
+    assert f"{name}" in str(array.info)
+    made = tegula.MemoryStore()
+    tegula.create_array(made, shape=3, dtype=name, fill_value=1 - 2j)
+    written = json.loads(made.get("zarr.json") or b"")
+    assert (written["data_type"], written["fill_value"]) == (name, [1.0, -2.0])
+    endian = {"endian": "little"} if "16" in name else None
+    assert written["codecs"][0].get("configuration") == endian
+    copied = tegula.MemoryStore()
+    assert tegula.convert(made, copied, verify=True).ok
+    assert json.loads(copied.get("zarr.json") or b"")["data_type"] == name
+    assert tegula.compare(made, copied).equal
+
+
+@pytest.mark.parametrize("fill", [3, [1], [1, 2, 3], "AAAA", None, ["x", 1], {"real": 1}])
+def test_fill_values_that_are_no_complex_numbers(fill: Any) -> None:
+    pytest.importorskip("ml_dtypes")
+    with pytest.raises(MetadataError):
+        tegula.open(store_of(data_type="complex_float16", fill_value=fill))
+
+
+def test_formats_without_these_numbers_say_so() -> None:
+    pytest.importorskip("ml_dtypes")
+    for format in ("zarr1", "zarr2", "bcolz"):
+        with pytest.raises((MetadataError, UnsupportedError)):
+            tegula.create_array({}, shape=3, dtype="complex_bfloat16", format=format)
+
+
+def test_a_struct_of_a_type_that_numpy_can_not_swap() -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    dtype = np.dtype([("a", "i2"), ("b", ml_dtypes.bfloat16)])
+    store = tegula.MemoryStore()
+    values = np.array([(1, 1.5), (2, -3)], dtype)
+    tegula.create_array(store, data=values, codecs=[{"name": "bytes", "endian": "big"}])
+    assert (store.get("c/0") or b"").hex() == "00013fc00002c040"
+    assert tegula.open_array(store)[...].tobytes() == values.tobytes()
+
+
+# --- what may be ignored
+
+
+@pytest.mark.parametrize("changes", [
+    {"example": OPTIONAL}, {"storage_transformers": [OPTIONAL]},
+    {"codecs": [*document()["codecs"], OPTIONAL]}, {"codecs": [OPTIONAL, *document()["codecs"]]},
+])  # fmt: skip
+def test_extensions_that_need_not_be_understood_are_ignored(changes: dict[str, Any]) -> None:
+    store = store_of(**changes)
+    array = tegula.open_array(store, mode="r+")
+    array[...] = range(10)
+    array.attrs["a"] = 1
+    assert tegula.open_array(store)[...].tolist() == [*range(10)]
+    written = json.loads(store.get("zarr.json") or b"")
+    assert {name: written[name] for name in changes} == changes
+
+
+@pytest.mark.parametrize("changes", [
+    {"example": {"name": "example"}}, {"storage_transformers": [{"name": "example"}]},
+    {"codecs": [*document()["codecs"], {"name": "example"}]}, {"chunk_grid": OPTIONAL},
+    {"chunk_key_encoding": OPTIONAL}, {"data_type": OPTIONAL},
+])  # fmt: skip
+def test_extensions_that_must_be_understood_are_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(UnsupportedError):
+        tegula.open(store_of(**changes))[...]

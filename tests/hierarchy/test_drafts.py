@@ -1,0 +1,122 @@
+"""Hierarchies of drafts of Zarr v3: found from any path, used as those of other formats, and never written."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula
+from tegula.errors import NotFoundError, ReadOnlyError, TegulaError, UnsupportedError
+from tegula.stores import LocalStore, MemoryStore
+
+ARCHIVE = Path(__file__).parents[1] / "fixtures" / "zarr3draft-2.18.7.zip"
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """A hierarchy with groups, as zarr 2.18.7 wrote it."""
+    with zipfile.ZipFile(ARCHIVE) as archive:
+        archive.extractall(tmp_path, [name for name in archive.namelist() if name.startswith("tree/")])
+    return (tmp_path / "tree/store").rename(tmp_path / "old.zr3")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def expected(old: Path) -> Any:
+    return np.load(old.parent / "tree" / "expected-g-a.npy")
+
+
+def test_every_way_to_a_node(old: Path) -> None:
+    values = expected(old)
+    store = MemoryStore({f"below/{name}": value for name, value in contents(old).items()})
+    archive = shutil.make_archive(str(old), "zip", old)
+    for target, path in (
+        (old, "g/a"), (f"{old}/g/a", ""), (old / "g", "a"), (old.as_uri(), "/g/a"), (LocalStore(old), "g/a"),
+        (archive, "g/a"), (store, "below/g/a"), (old.parent, "old.zr3/g/a"), (contents(old), "g/a"),
+    ):  # fmt: skip
+        array = tegula.open(target, path=path)
+        assert (array.format, array.path.endswith("g/a")) == ("zarr3_draft", True)
+        assert np.array_equal(array[...], values)
+    for missing in ("g/none", "none", "data/root/g/a", "meta/root"):
+        with pytest.raises(NotFoundError):
+            tegula.open(old, path=missing)
+        with pytest.raises(NotFoundError):
+            tegula.open(old / missing)
+    with pytest.raises(NotFoundError):
+        tegula.open(old, format="zarr2")
+    assert tegula.open(old, format="zarr3_draft").format == "zarr3_draft"
+
+
+def test_a_hierarchy_is_used_as_any_other(old: Path, tmp_path: Path) -> None:
+    group = tegula.open(old)
+    assert sorted(path for path, _ in group.walk()) == [
+        "g", "g/a", "g/deep", "g/deep/inner", "g/deep/inner/x", "g/scalar", "implicit", "implicit/below",
+    ]  # fmt: skip
+    assert dict(group["g"].attrs) == {"title": "Δ"}
+    assert group["g/deep/inner/x"].dimension_names == ("time",)
+    assert group["g/scalar"][()] == 7
+    assert "x (time: 4) float64" in str(group.tree())
+    assert np.array_equal(pickle.loads(pickle.dumps(group["g/a"]))[...], expected(old))
+    for place in (old, old / "g", group["g"]):
+        report = tegula.check(place)
+        assert report.ok, str(report)
+        assert (report.arrays, report.findings) == (3, [])
+    converted = tegula.convert(old, tmp_path / "new.zarr", verify=True)
+    assert converted.ok, str(converted)
+    assert tegula.compare(old, tmp_path / "new.zarr").equal
+    assert tegula.checksum(old) == tegula.checksum(tmp_path / "new.zarr")
+    assert tegula.statistics(old / "g/a").count == 20
+
+
+def test_nothing_is_written(old: Path) -> None:
+    before = contents(old)
+    group = tegula.open(old, "r+")
+    for change in (
+        lambda: group["g/a"].__setitem__(0, 1), lambda: group.create_group("new"), lambda: group["g"].attrs.update(a=1),
+        lambda: group["g/a"].resize((9, 9)), lambda: tegula.delete(group["g"]), lambda: group["g/a"].append([[1] * 4]),
+    ):  # fmt: skip
+        with pytest.raises(ReadOnlyError, match=r"draft of Zarr v3.*convert it"):
+            change()
+    for create in (lambda: tegula.create_array(old, shape=3, dtype="i1"), lambda: tegula.open(old, "a", shape=3)):
+        with pytest.raises(TegulaError):
+            create()
+    with pytest.raises(UnsupportedError, match="not written"):
+        tegula.convert(old, {}, format="zarr3_draft")
+    assert contents(old) == before
+
+
+def test_a_node_is_not_copied_as_it_is_but_the_hierarchy_is(old: Path, tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match="convert it"):
+        tegula.copy(tegula.open(old)["g"], tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+    tegula.copy(old, tmp_path / "copy")
+    assert contents(tmp_path / "copy") == contents(old)
+
+
+def test_a_hierarchy_below_a_group_says_how_it_is_opened(old: Path) -> None:
+    group = tegula.open_group(old.parent / "outer", "w")
+    old.rename(old.parent / "outer" / "old.zr3")
+    unreadable: dict[str, str] = {}
+    assert [*group.walk(unreadable)] == []
+    assert [*unreadable] == ["old.zr3"]
+    with pytest.raises(UnsupportedError, match="open the hierarchy by its own path"):
+        group["old.zr3"]
+    assert tegula.open(old.parent / "outer" / "old.zr3" / "g" / "scalar")[()] == 7
+
+
+@pytest.mark.parametrize("case", ["err_entry_extension", "err_entry_version"])
+def test_an_entry_point_that_is_not_understood_is_named(case: str, tmp_path: Path) -> None:
+    with zipfile.ZipFile(ARCHIVE) as archive:
+        archive.extractall(tmp_path, [name for name in archive.namelist() if name.startswith(case)])
+    with pytest.raises(UnsupportedError) as raised:
+        tegula.open(tmp_path / case / "store")
+    assert (raised.value.key, raised.value.field in ("extensions", "zarr_format")) == ("zarr.json", True)
+    assert tegula.check(tmp_path / case / "store").counts["unsupported"] == 1
