@@ -17,15 +17,16 @@ export interface Pyramid {
 interface Transformation {
   readonly type?: unknown;
   readonly scale?: unknown;
+  readonly transformations?: unknown;
 }
 
-/** Read the first pyramid that the attributes of a group describe (OME-Zarr 0.4 and 0.5); `null` if there is none. */
+/** Read the first pyramid that the attributes of a group describe (OME-Zarr 0.4, 0.5 and 0.6); `null` if there is none. */
 export function pyramid(attributes: Readonly<Record<string, unknown>>): Pyramid | null {
   const inner = attributes.ome;
   const home = isRecord(inner) ? inner : attributes;
   const first = Array.isArray(home.multiscales) ? (home.multiscales[0] as unknown) : undefined;
   if (!isRecord(first) || !Array.isArray(first.datasets) || first.datasets.length === 0) return null;
-  const axes = (Array.isArray(first.axes) ? first.axes : []).map((axis: unknown) => {
+  const axes = axesOf(first).map((axis: unknown) => {
     if (!isRecord(axis)) return { name: String(axis), type: "", unit: "" };
     return { name: String(axis.name ?? ""), type: String(axis.type ?? ""), unit: String(axis.unit ?? "") };
   });
@@ -41,9 +42,25 @@ export function pyramid(attributes: Readonly<Record<string, unknown>>): Pyramid 
   return levels.length === 0 ? null : { name: String(first.name ?? ""), axes, levels, sizes: base ?? [] };
 }
 
+/** Return the axes: since 0.6 they belong to coordinate systems, and levels are placed in one of these. */
+function axesOf(described: Readonly<Record<string, unknown>>): unknown[] {
+  if (Array.isArray(described.axes)) return described.axes;
+  const systems = (Array.isArray(described.coordinateSystems) ? described.coordinateSystems : []).filter(isRecord);
+  const level: unknown = Array.isArray(described.datasets) ? described.datasets[0] : null;
+  const steps: unknown = isRecord(level) ? level.coordinateTransformations : null;
+  const step: unknown = Array.isArray(steps) ? steps[0] : null;
+  const output: unknown = isRecord(step) ? step.output : null;
+  const name: unknown = isRecord(output) ? output.name : output;
+  const axes = (systems.find((system) => system.name === name) ?? systems[0])?.axes;
+  return Array.isArray(axes) ? axes : [];
+}
+
 function scaleOf(transformations: unknown): number[] | null {
   if (!Array.isArray(transformations)) return null;
-  const found = transformations.find((item: Transformation) => item?.type === "scale") as Transformation | undefined;
+  const sequence = transformations.find((item: Transformation) => item?.type === "sequence") as
+    Transformation | undefined;
+  const steps = Array.isArray(sequence?.transformations) ? sequence.transformations : transformations;
+  const found = steps.find((item: Transformation) => item?.type === "scale") as Transformation | undefined;
   return Array.isArray(found?.scale) ? found.scale.map(Number) : null;
 }
 

@@ -122,7 +122,7 @@ test("what a browser can't read is asked for in another type", () => {
   assert.equal(isNumeric(document({ name: "struct" })), false);
 });
 
-test("pyramids of OME-Zarr 0.4 and 0.5 are found, and the level for a scale chosen", () => {
+test("pyramids of OME-Zarr 0.4, 0.5 and 0.6 are found, and the level for a scale chosen", () => {
   const datasets = [1, 2, 4].map((size, at) => ({
     path: String(at),
     coordinateTransformations: [{ type: "scale", scale: [1, size * 0.5, size * 0.5] }],
@@ -130,7 +130,23 @@ test("pyramids of OME-Zarr 0.4 and 0.5 are found, and the level for a scale chos
   const multiscales = [
     { version: "0.4", axes: [{ name: "c", type: "channel" }, { name: "y", type: "space" }, "x"], datasets },
   ];
-  for (const attributes of [{ multiscales }, { ome: { version: "0.5", multiscales } }]) {
+  const placed = datasets.map(({ path, coordinateTransformations: transformations }) => ({
+    path,
+    coordinateTransformations: [
+      path === "0"
+        ? { ...transformations[0], input: { path }, output: { name: "intrinsic" } }
+        : { type: "sequence", transformations, input: { path }, output: { name: "intrinsic" } },
+    ],
+  }));
+  const systems = [
+    { name: "world", axes: [{ name: "lat" }, { name: "lon" }] },
+    { name: "intrinsic", axes: multiscales[0]!.axes },
+  ];
+  for (const attributes of [
+    { multiscales },
+    { ome: { version: "0.5", multiscales } },
+    { ome: { version: "0.6", multiscales: [{ coordinateSystems: systems, datasets: placed }] } },
+  ]) {
     const found = pyramid(attributes)!;
     assert.deepEqual(
       found.levels.map((level) => level.factors),

@@ -13,6 +13,7 @@ from tegula.errors import MetadataError, NotFoundError, TegulaError
 __all__ = ["Attributes"]
 
 _SHOWN: Final = 12  # attributes in a repr
+_HIDDEN: Final = "_nczarr_"  # how names begin that the netCDF library keeps for itself, and does not show
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]
 
@@ -33,6 +34,8 @@ class Attributes(MutableMapping[str, Any]):
     Reading returns copies: a dict or a list that was read can be changed without an effect on the attributes. To change
     part of a value, read it, change it, and set it again.
 
+    Attributes whose names begin with ``_nczarr_``, of the netCDF library, are stored but hidden, as they are there.
+
     Examples
     --------
     >>> import tegula
@@ -50,7 +53,7 @@ class Attributes(MutableMapping[str, Any]):
 
     def __init__(self, node: _Located, read: Callable[[], Mapping[str, Any]], write: Callable[[Change], None]) -> None:
         self._node = node
-        self._read = read
+        self._stored = read
         self._write = write
 
     def __getitem__(self, name: str) -> Any:
@@ -82,9 +85,9 @@ class Attributes(MutableMapping[str, Any]):
         self._apply(lambda attributes: {**attributes, **changes})
 
     def put(self, attributes: Mapping[str, Any]) -> None:
-        """Replace all attributes in one write."""
+        """Replace all attributes, except hidden ones, in one write."""
         new = self._as_dict(attributes)
-        self._apply(lambda _: new)
+        self._apply(lambda old: {**{name: value for name, value in old.items() if _is_hidden(name)}, **new})
 
     def clear(self) -> None:
         """Remove all attributes in one write."""
@@ -93,6 +96,13 @@ class Attributes(MutableMapping[str, Any]):
     def asdict(self) -> dict[str, Any]:
         """Return a copy of the attributes as a dict."""
         return {name: _copied(value) for name, value in self._read().items()}
+
+    def _read(self) -> Mapping[str, Any]:
+        """Return the attributes that are not hidden."""
+        stored = self._stored()
+        if not any(map(_is_hidden, stored)):
+            return stored
+        return {name: value for name, value in stored.items() if not _is_hidden(name)}
 
     def _apply(self, change: Change) -> None:
         try:
@@ -120,6 +130,10 @@ class Attributes(MutableMapping[str, Any]):
 
     def _repr_html_(self) -> str:
         return display.attributes_html(self._read())
+
+
+def _is_hidden(name: str) -> bool:
+    return name[:8].lower() == _HIDDEN
 
 
 def _copied(value: Any) -> Any:

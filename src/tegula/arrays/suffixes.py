@@ -16,7 +16,7 @@ from tegula.stores.targets.paths import is_remote, local_path, url_path
 __all__ = ["new_format"]
 
 _SUFFIXES: Final[Mapping[str, tuple[str, ...]]] = {
-    ".bcolz": ("bcolz",), ".n5": ("n5",), ".zarr": ("zarr3", "zarr2", "zarr1"),
+    ".bcolz": ("bcolz",), ".n5": ("n5",), ".zarr": ("zarr3", "zarr2", "zarr1"), ".ozx": ("zarr3",),
 }  # fmt: skip
 
 

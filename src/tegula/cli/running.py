@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from tegula.stores.names import ARCHIVES
+
 __all__ = [
     "Dask", "Ledger", "MaxMemory", "Part", "Resume", "VisibleEarly", "Workers", "is_archive", "parse_part",
     "resume_argument", "runner_options",
@@ -105,4 +107,4 @@ def is_archive(target: str) -> bool:
     >>> is_archive("x.zip"), is_archive("x.zarr"), is_archive("zip::s3://bucket/x.zip")
     (True, False, True)
     """
-    return target.rstrip("/").endswith(".zip") or target.startswith("zip::")
+    return target.rstrip("/").endswith(ARCHIVES) or target.startswith("zip::")

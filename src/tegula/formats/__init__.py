@@ -203,7 +203,7 @@ _ZARR2 = Format(
     common=True,
     mask="fill_value",
     consolidated_key=CONSOLIDATED_KEY,
-    interpreted_attributes=frozenset({"_ARRAY_DIMENSIONS"}),
+    interpreted_attributes=frozenset({"_ARRAY_DIMENSIONS", "_nczarr_array"}),
     homes=_homes(
         "zarr2",
         "zarr2_adapting",
@@ -222,6 +222,7 @@ _ZARR3 = Format(
     common=True,
     reserved_prefix="__",
     mask="attribute",
+    interpreted_attributes=frozenset({"_nczarr_array"}),
     consolidated_key=ZARR3_KEY,
     homes=_homes(
         "zarr3",

@@ -1,6 +1,8 @@
-"""Dimension names in the attribute ``_ARRAY_DIMENSIONS``, for formats whose documents have no member for them.
+"""Dimension names in attributes, for formats whose documents have no member for them.
 
-This is xarray's convention for Zarr v2. Zarr v3 has the member ``dimension_names``.
+xarray's convention for Zarr v2 is the attribute ``_ARRAY_DIMENSIONS``. The netCDF library has paths of dimensions in
+``_nczarr_array``, and had them in a member ``_NCZARR_ARRAY`` of ``.zarray``. Zarr v3 has the member
+``dimension_names``.
 """
 
 from __future__ import annotations
@@ -8,14 +10,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["attributes_with", "attributes_without", "names_in"]
+__all__ = ["NETCDF", "attributes_with", "attributes_without", "names_in", "netcdf_names"]
 
 Names = tuple[str | None, ...] | None
 _KEY: Final = "_ARRAY_DIMENSIONS"
+NETCDF: Final = "_nczarr_array"
+"""The attribute in which the netCDF library names dimensions."""
+
+_PATHS: Final = ("dimension_references", "dimrefs")  # the second until netCDF 4.9.2
 
 
 def names_in(attributes: Mapping[str, Any], ndim: int) -> Names:
     """Return the dimension names in an array's attributes, or ``None`` unless there is a string or null for each axis.
+
+    Names of xarray take precedence over those of netCDF, as they do in xarray.
 
     Examples
     --------
@@ -24,8 +32,23 @@ def names_in(attributes: Mapping[str, Any], ndim: int) -> Names:
     """
     names = attributes.get(_KEY)
     if not isinstance(names, list) or len(names) != ndim:
-        return None
+        return netcdf_names(attributes[NETCDF], ndim) if NETCDF in attributes else None
     return tuple(names) if all(name is None or isinstance(name, str) for name in names) else None
+
+
+def netcdf_names(described: Any, ndim: int) -> Names:
+    """Return the dimension names in what the netCDF library says of an array, or ``None`` unless each axis has one.
+
+    Examples
+    --------
+    >>> netcdf_names({"dimension_references": ["/time", "/era/x"], "storage": "chunked"}, 2)
+    ('time', 'x')
+    """
+    stated = [described[key] for key in _PATHS if key in described] if isinstance(described, dict) else []
+    paths = stated[0] if stated else None
+    if not isinstance(paths, list) or len(paths) != ndim or not all(isinstance(path, str) for path in paths):
+        return None
+    return tuple(path.rpartition("/")[2] for path in paths)
 
 
 def attributes_with(attributes: Mapping[str, Any], names: Names) -> Mapping[str, Any]:

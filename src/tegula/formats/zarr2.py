@@ -15,7 +15,7 @@ import numpy as np
 from tegula.errors import MetadataError, TegulaError
 from tegula.formats.chunk_grids import regular_grid_from_json
 from tegula.formats.descriptions import Recent, complete, memoized
-from tegula.formats.dimension_names import names_in
+from tegula.formats.dimension_names import names_in, netcdf_names
 from tegula.formats.documents import integers, load, load_attributes, member, replace_document, rewrite
 from tegula.formats.keys import CONSOLIDATED_KEY, ZARR2_KEYS, Style
 from tegula.formats.layout import byte_order_codec, fortran_order, is_fortran_order, shuffle_number
@@ -85,6 +85,7 @@ _COMPRESSORS: Final = frozenset(
 )
 STYLE: Final = Style(indent=4, sort_keys=True)
 ATTRIBUTES_AT: Final = (KEYS[2], (), STYLE)
+_NETCDF: Final = "_NCZARR_ARRAY"  # in documents of netCDF before 4.9.3; later ones have an attribute
 _recent: Final = Recent()
 _LARGE: Final = 2**15  # bytes of `.zmetadata`, beyond which its members are located and not parsed
 
@@ -126,7 +127,7 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
                 error.within(key=".zarray")
                 raise
             _recent.keep(raw, array, {})
-        return complete(array, attributes, documents, names_in(attributes, len(array.shape)))
+        return complete(array, attributes, documents, names_in(attributes, array.ndim) or array.dimension_names)
     if ".zgroup" not in documents:
         return None
     raw = documents[".zgroup"]
@@ -187,6 +188,7 @@ def describe(meta: dict[str, Any]) -> ArrayMetadata:
         keys=v2_keys(separator),
         codecs=tuple(codecs),
         fill_value=read_fill(member(meta, "fill_value", key), data_type),
+        dimension_names=netcdf_names(meta[_NETCDF], len(shape)) if _NETCDF in meta else None,
         format=NAME,
     )
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats.chunk_grids import grid_from_extension, grid_to_json
 from tegula.formats.descriptions import Recent, complete, memoized
+from tegula.formats.dimension_names import NETCDF, netcdf_names
 from tegula.formats.documents import integers, load, member, rewrite
 from tegula.formats.key_encodings import keys_from_json, keys_to_json
 from tegula.formats.keys import DRAFTS, Style
@@ -113,7 +114,7 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
         shared, attributes = recent
         if shared is None:
             return GroupMetadata(attributes=attributes, format=NAME, documents=documents)
-        return complete(shared, attributes, documents, shared.dimension_names)
+        return complete(shared, attributes, documents, _names(shared, attributes))
     document, located_members = _load(raw)
     document = plain_zarr3(document)
 
@@ -143,7 +144,7 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
         document.pop("attributes", None)
         array = describe(document)
         _recent.keep(raw, array, attributes)
-        return complete(array, attributes, documents, array.dimension_names)
+        return complete(array, attributes, documents, _names(array, attributes))
     except (MetadataError, UnsupportedError) as error:
         error.within(key=KEY)
         raise
@@ -216,6 +217,12 @@ def describe(document: dict[str, Any]) -> ArrayMetadata:
 
 def _grid_from_json(value: Any, shape: tuple[int, ...]) -> ChunkGrid:
     return grid_from_extension(extension_from_json(value, "chunk_grid"), shape, KEY)
+
+
+def _names(array: ArrayMetadata, attributes: Mapping[str, Any]) -> tuple[str | None, ...] | None:
+    """Return the dimension names of the document, or of an attribute of the netCDF library."""
+    names = array.dimension_names
+    return names if names is not None or NETCDF not in attributes else netcdf_names(attributes[NETCDF], array.ndim)
 
 
 def _dimension_names(value: Any, ndim: int) -> tuple[str | None, ...] | None:

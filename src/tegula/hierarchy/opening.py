@@ -16,6 +16,7 @@ from tegula.hierarchy.drafts import found_at
 from tegula.hierarchy.viewed import view_of_document
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.runtime.deferred import Later
+from tegula.stores.names import ARCHIVES
 from tegula.stores.targets.opening import abandon, creating, store_of
 from tegula.stores.targets.paths import address_of, local_path, location_of, refuse_missing
 
@@ -158,7 +159,7 @@ def _may_be_archive(target: Any) -> bool:
     if not isinstance(target, (str, os.PathLike)):
         return False
     path = os.fspath(target)
-    return not isinstance(path, str) or ":" in path or path.endswith(".zip")
+    return not isinstance(path, str) or ":" in path or path.endswith(ARCHIVES)
 
 
 def _open_node(

@@ -52,7 +52,6 @@ __all__ = [
 
 FILL: Final = "_FillValue"
 _SPECIAL: Final = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
-_NETCDF: Final = "_NCZARR_ARRAY"  # netCDF names dimensions in a member of the document
 _SIGNS: Final = {("i", "true"): "u", ("u", "false"): "i"}
 
 
@@ -254,7 +253,7 @@ def fill_of(metadata: ArrayMetadata, way: str) -> Fill | None:
 
 def is_described(metadata: ArrayMetadata) -> bool:
     """Return whether an array is a variable of xarray or netCDF: it has names for its dimensions."""
-    return metadata.dimension_names is not None or _NETCDF in metadata.extra
+    return metadata.dimension_names is not None
 
 
 def fill_of_attribute(value: Any, data_type: DataType) -> Fill | None:

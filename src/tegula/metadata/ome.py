@@ -1,4 +1,4 @@
-"""Metadata of pyramids: axes, and the attribute ``ome`` (OME-Zarr 0.5, section "multiscales" metadata)."""
+"""Metadata of pyramids: axes, and the attribute ``ome`` (OME-Zarr 0.5 and 0.6, section "multiscales" metadata)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,16 @@ from typing import Any, Final, NamedTuple
 
 from tegula.errors import MetadataError, UnsupportedError
 
-__all__ = ["KEY", "Axis", "Level", "axes_of", "factors_of", "multiscales", "placed", "scales_of"]
+__all__ = [
+    "KEY", "VERSIONS", "Axis", "Level", "axes_of", "check_version", "factors_of", "level_paths", "multiscales",
+    "placed", "scales_of",
+]  # fmt: skip
 
 KEY: Final = "ome"
-_VERSION: Final = "0.5"
+VERSIONS: Final = ("0.5", "0.6")
+"""The versions of OME-Zarr that pyramids can have; the first is that of new ones by default."""
+
+_SYSTEM: Final = "intrinsic"  # the name of the coordinate system of a pyramid in 0.6
 _LARGEST_BLOCK: Final = 2**20  # elements that become one
 _TYPES: Final[Mapping[str, frozenset[str]]] = {
     "time": frozenset({"t", "time"}),
@@ -169,15 +175,58 @@ def placed(scales: Sequence[float], factors: Sequence[int], method: str) -> tupl
     return scale, (0.0,) * len(scale) if method == "nearest" else middle
 
 
-def multiscales(name: str, axes: Sequence[Axis], levels: Sequence[Level], method: str) -> dict[str, Any]:
-    """Return the attribute ``ome`` of a pyramid."""
+def check_version(value: Any) -> str:
+    """Check a version of OME-Zarr and return it.
+
+    Raises
+    ------
+    MetadataError
+        If it is none of `VERSIONS`.
+    """
+    if value not in VERSIONS:
+        raise MetadataError(f"{value!r:.40} is not {' or '.join(VERSIONS)}", field="ome_version")
+    return str(value)
+
+
+def level_paths(metadata: Any) -> list[str]:
+    """Return the paths of the levels that an attribute ``ome`` of any version lists, as far as it is valid."""
+    pyramids = metadata.get("multiscales") if isinstance(metadata, Mapping) else None
+    listed = [pyramid.get("datasets") for pyramid in _records(pyramids)]
+    paths = [dataset.get("path") for datasets in listed for dataset in _records(datasets)]
+    return [path for path in paths if isinstance(path, str)]
+
+
+def _records(value: Any) -> list[Mapping[str, Any]]:
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+
+
+def multiscales(
+    name: str, axes: Sequence[Axis], levels: Sequence[Level], method: str, version: str = VERSIONS[0]
+) -> dict[str, Any]:
+    """Return the attribute ``ome`` of a pyramid.
+
+    In 0.6 axes belong to a coordinate system, and each level has one transformation, from its array to that system.
+
+    Examples
+    --------
+    >>> axes = axes_of("yx", None, 2)
+    >>> found = multiscales("", axes, [Level("s0", (4, 4), (2, 2), (0.5, 0.5), (0.0, 0.0))], "mean", "0.6")
+    >>> found["multiscales"][0]["datasets"][0]["coordinateTransformations"][0]["output"]
+    {'name': 'intrinsic'}
+    """
+    has_systems = version != VERSIONS[0]
     datasets = []
     for level in levels:
         steps: list[dict[str, Any]] = [{"type": "scale", "scale": [*level.scale]}]
         if any(level.translation):
             steps.append({"type": "translation", "translation": [*level.translation]})
+        if has_systems:
+            step = steps[0] if len(steps) == 1 else {"type": "sequence", "transformations": steps}
+            steps = [{**step, "input": {"path": level.path}, "output": {"name": _SYSTEM}}]
         datasets.append({"path": level.path, "coordinateTransformations": steps})
     pyramid: dict[str, Any] = {"name": name} if name else {}
-    pyramid |= {"axes": [axis.as_dict() for axis in axes], "datasets": datasets, "type": method}
+    described = [axis.as_dict() for axis in axes]
+    pyramid |= {"coordinateSystems": [{"name": _SYSTEM, "axes": described}]} if has_systems else {"axes": described}
+    pyramid |= {"datasets": datasets, "type": method}
     pyramid["metadata"] = {"method": "tegula.downsample", "kwargs": {"method": method}}
-    return {"version": _VERSION, "multiscales": [pyramid]}
+    return {"version": version, "multiscales": [pyramid]}

@@ -21,6 +21,7 @@ else:
     pathlib, parse = Later("pathlib"), Later("urllib.parse")
 
 __all__ = [
+    "ARCHIVES",
     "HIDDEN",
     "absolute",
     "entry_names",
@@ -34,6 +35,9 @@ __all__ = [
     "reason",
     "swap_case",
 ]
+
+ARCHIVES: Final = (".zip", ".ozx")
+"""How the names of zip archives end: those of OME-Zarr in ``.ozx``."""
 
 HIDDEN = ".tegula-"
 """Prefix of the names of the store's own files; no key may have a segment that begins with it, and none is listed."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tegula.arrays.array import Array
 from tegula.errors import MetadataError
-from tegula.formats.zarr2 import SHAPE_KEY as ZARRAY
 
 __all__ = ["check_dims", "dimensions_of"]
 
@@ -124,7 +122,7 @@ def check_used(given: Given, arrays: Mapping[str, Array]) -> None:
         for name in given:
             if name not in arrays:
                 raise MetadataError(f"dims names {name!r:.80}, but there is no such variable", field="dims")
-    elif given and all(len(given) != array.ndim or _stored(array) for array in arrays.values()):
+    elif given and all(len(given) != array.ndim or array.dimension_names for array in arrays.values()):
         raise MetadataError(
             f"there is no array of {len(given)} axes without names; dims may be a mapping of variables to names, too",
             field="dims",
@@ -139,24 +137,7 @@ def _given_or_stored(name: str, array: Array, given: Given) -> tuple[str | None,
                 f"{given[name]!r:.80} are not names for the {array.ndim} axes of {name!r:.80}", field="dims"
             )
         return tuple(given[name])
-    stored = _stored(array)
+    stored = array.dimension_names
     if stored is None and given and not isinstance(given, Mapping) and len(given) == array.ndim:
         return tuple(given)
     return stored or (None,) * array.ndim
-
-
-def _stored(array: Array) -> tuple[str | None, ...] | None:
-    return array.dimension_names or _netcdf_names(array)
-
-
-def _netcdf_names(array: Array) -> tuple[str, ...] | None:
-    """Return the names that the netCDF library adds to documents of Zarr v2, as paths; ``None`` without them."""
-    raw = array.metadata.documents.get(ZARRAY)
-    if raw is None or b"_NCZARR_ARRAY" not in raw:
-        return None
-    return tuple(_last_parts(json.loads(raw)["_NCZARR_ARRAY"])) or None
-
-
-def _last_parts(member: Any) -> Iterator[str]:
-    paths = member.get("dimrefs", ()) if isinstance(member, Mapping) else ()
-    return (path.rpartition("/")[2] for path in paths if isinstance(path, str))

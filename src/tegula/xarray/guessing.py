@@ -32,7 +32,7 @@ def can_open(target: Any) -> bool:
     path = os.fspath(target).rstrip("/")
     if not isinstance(path, str):
         return False
-    if path.endswith((".bcolz", ".n5", ".zarr.zip")):
+    if path.endswith((".bcolz", ".n5", ".zarr.zip", ".ozx")):
         return True
     if os.path.isdir(path) and _is_legacy(path):
         return True

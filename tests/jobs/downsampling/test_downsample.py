@@ -98,6 +98,40 @@ def test_metadata() -> None:
     assert [step["type"] for step in last] == ["scale"]  # its elements are elements of the array
 
 
+def test_axes_of_0_6_belong_to_a_coordinate_system() -> None:
+    source = tegula.create_array({}, data=np.zeros((40, 40), "u1"), chunks=20)
+    older, newer = tegula.MemoryStore(), tegula.MemoryStore()
+    tegula.downsample(source, older, scale=0.5)
+    tegula.downsample(source, newer, scale=0.5, ome_version="0.6")
+    group = tegula.open_group(newer)
+    assert group.attrs["ome"]["version"] == "0.6"
+    (old,), (new,) = (tegula.open_group(each).attrs["ome"]["multiscales"] for each in (older, newer))
+    assert new["coordinateSystems"] == [{"name": "intrinsic", "axes": old["axes"]}]
+    assert "axes" not in new
+    ends = [{"input": {"path": path}, "output": {"name": "intrinsic"}} for path in ("s0", "s1")]
+    assert [item["path"] for item in new["datasets"]] == ["s0", "s1"]
+    assert [item["coordinateTransformations"] for item in new["datasets"]] == [
+        [{"type": "scale", "scale": [0.5, 0.5], **ends[0]}],
+        [{"type": "sequence", "transformations": old["datasets"][1]["coordinateTransformations"], **ends[1]}],
+    ]
+    np.testing.assert_array_equal(group["s1"][:], tegula.open_group(older)["s1"][:])
+    with pytest.raises(MetadataError, match=r"'0\.4' is not 0\.5 or 0\.6"):
+        tegula.downsample(source, {}, ome_version="0.4")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("versions", [("0.5", "0.6"), ("0.6", "0.5")])
+def test_a_pyramid_of_either_version_replaces_one_of_the_other(versions: tuple[Any, Any]) -> None:
+    store = tegula.MemoryStore()
+    image = tegula.create_group(store).create_array(
+        "image", data=np.zeros((80, 80), "u1"), chunks=10, dimension_names=YX
+    )
+    tegula.downsample(image, ome_version=versions[0])
+    assert [*tegula.open_group(store)] == ["image", "s1", "s2", "s3"]
+    tegula.downsample(image, levels=1, overwrite=True, ome_version=versions[1])
+    group = tegula.open_group(store)
+    assert ([*group], group.attrs["ome"]["version"]) == (["image", "s1"], versions[1])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("names", [("y", "x"), ("time", "lat", "lon"), ("t", "c", "z", "y", "x")])
 def test_the_models_of_ome_zarr_accept_it(tmp_path: Path, names: tuple[str, ...]) -> None:

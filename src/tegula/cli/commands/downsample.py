@@ -35,6 +35,11 @@ class _Method(StrEnum):
     nearest = "nearest"
 
 
+class _Version(StrEnum):
+    v05 = "0.5"
+    v06 = "0.6"
+
+
 def downsample(
     source: Annotated[str, target_argument("SOURCE", "The array.")],
     target: Annotated[
@@ -80,6 +85,7 @@ def downsample(
     shards: Annotated[str | None, typer.Option(metavar="N,N,...", help="Shard shape. [default: as in SOURCE]")] = None,
     codecs: Annotated[str | None, typer.Option(metavar="NAME,...|JSON", help="Codecs. [default: as in SOURCE]")] = None,
     name: Annotated[str, typer.Option(help="Name of the pyramid in its metadata.")] = "",
+    ome_version: Annotated[_Version, typer.Option(help="Version of OME-Zarr of the metadata.")] = _Version.v05,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace what exists at TARGET, or the old levels.")
     ] = False,
@@ -95,7 +101,7 @@ def downsample(
     storage_option: StorageOptions = None,
     target_storage_option: TargetStorageOptions = None,
 ) -> None:
-    """Write a multi-scale pyramid: smaller and smaller copies of an array, with OME-Zarr 0.5 metadata.
+    """Write a multi-scale pyramid: smaller and smaller copies of an array, with OME-Zarr metadata.
 
     Without TARGET the array stays where it is, and the levels s1, s2, ... are written next to it. Beside other
     variables, as in a CF data set, the pyramid gets a group of its own, with a copy of the array. Means leave out
@@ -116,6 +122,7 @@ def downsample(
         "levels": levels,
         "method": method.value,
         "name": name,
+        "ome_version": ome_version.value,
         "overwrite": overwrite,
         "dry_run": dry_run,
         "part": part,

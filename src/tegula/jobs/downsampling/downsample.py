@@ -1,9 +1,9 @@
-"""`tegula.downsample`: multi-scale pyramids as OME-Zarr 0.5 describes them."""
+"""`tegula.downsample`: multi-scale pyramids as OME-Zarr describes them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from time import perf_counter
@@ -25,7 +25,19 @@ from tegula.jobs.rewriting.rules import Field, rules_of
 from tegula.jobs.rewriting.targets import Layout
 from tegula.jobs.runners.runner import check_reachable, runner_of
 from tegula.jobs.units import Progress, one_at_a_time
-from tegula.metadata.ome import Axis, Level, axes_of, factors_of, multiscales, placed, scales_of
+from tegula.metadata import geo
+from tegula.metadata.ome import (
+    KEY,
+    VERSIONS,
+    Axis,
+    Level,
+    axes_of,
+    check_version,
+    factors_of,
+    multiscales,
+    placed,
+    scales_of,
+)
 from tegula.reductions import Reduction
 from tegula.stores import LocalStore, Store
 from tegula.stores.targets.opening import creating, options_of_both
@@ -103,6 +115,7 @@ def downsample(
     shards: Any = None,
     codecs: Any = None,
     name: str = "",
+    ome_version: Literal["0.5", "0.6"] = "0.5",
     overwrite: bool = False,
     progress: Progress | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -115,7 +128,7 @@ def downsample(
     visible_early: bool = False,
     max_memory: int | str | None = None,
 ) -> Pyramid:
-    """Write a multi-scale pyramid, an array and copies of decreasing size, with OME-Zarr 0.5 metadata.
+    """Write a multi-scale pyramid, an array and copies of decreasing size, with OME-Zarr metadata.
 
     The pyramid is a Zarr v3 group with the arrays ``s0``, ``s1``, …, each computed from the one before. If the
     target is the group that holds the array, the array stays where it is, and is the first level under its own name.
@@ -160,6 +173,8 @@ def downsample(
         far as they are large enough.
     name : str
         Name of the pyramid in its metadata.
+    ome_version : {"0.5", "0.6"}
+        Version of OME-Zarr of the metadata. The arrays are the same in both.
     overwrite : bool
         Replace what exists at the target when the pyramid is complete: the group, or in the group that holds the array
         the old levels.
@@ -223,12 +238,15 @@ def downsample(
     if levels is not None and (type(levels) is not int or not 1 <= levels <= MOST_LEVELS):
         raise MetadataError(f"{levels!r:.40} is not a number of levels from 1 to {MOST_LEVELS}", field="levels")
     refuse_misplaced(array)
-    known = axes_of(axes, array.dimension_names, array.ndim)
+    known, version = axes_of(axes, array.dimension_names, array.ndim), check_version(ome_version)
     steps, scales = factors_of(factors, known), scales_of(scale, known)
     reduction = Reduction(steps, method, tuple(masks_of(array, missing)))
     share, memory = share_of(part), memory_of(max_memory)
     encoding: dict[Field, Any] = {"chunks": chunks, "shards": shards, "codecs": codecs}
-    said = said_of(**encoding, axes=axes, factors=factors, levels=levels, method=method, scale=scale, missing=missing)
+    said = said_of(
+        **encoding, axes=axes, factors=factors, levels=levels, method=method, scale=scale, missing=missing,
+        ome_version=None if version == VERSIONS[0] else version,
+    )  # fmt: skip
     rules: dict[str, Any] = {field: rules_of(field, value, True) for field, value in encoding.items()}
     layout = Layout(ZARR3, **rules, consolidated=False, names=tuple(axis.name for axis in known))
 
@@ -259,15 +277,19 @@ def downsample(
         if dry_run:
             estimate = job.estimate(recording)
         else:
-            left = job.write(multiscales(name, known, listed, method), overwrite, recording)
+            image = {KEY: multiscales(name, known, listed, method, version)}
+            left = job.write(image | geo.of_pyramid(_attributes(arrays), steps, method), overwrite, recording)
         if above is not None and job.is_copied and not left and not dry_run:
             parent = group_at(store, above)
             if parent is not None and parent.is_consolidated():  # it has a pyramid now
                 parent.consolidate()
     if store is not target:
         store.close()
-    about: dict[str, Any] = {"dry_run": dry_run, "units_left": left, "estimate": estimate}
-    return Pyramid(location_of(store, group), method, known, listed, perf_counter() - start, **about)
+    return Pyramid(location_of(store, group), method, known, listed, perf_counter() - start, dry_run, left, estimate)
+
+
+def _attributes(arrays: Sequence[tuple[str, Array]]) -> list[tuple[str, Mapping[str, Any]]]:
+    return [(path, array.metadata.attributes) for path, array in arrays]
 
 
 def _group_of(array: Array, path: str) -> tuple[Store, str, str]:

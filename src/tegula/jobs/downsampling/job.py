@@ -32,7 +32,8 @@ from tegula.jobs.rewriting.report import ConvertReport
 from tegula.jobs.rewriting.rules import match_rules
 from tegula.jobs.rewriting.targets import Layout
 from tegula.jobs.runners.runner import do_units
-from tegula.metadata.ome import KEY
+from tegula.metadata import geo
+from tegula.metadata.ome import KEY, level_paths
 from tegula.reductions import Reduction
 from tegula.stores import Store
 from tegula.stores.targets.paths import location_of, name_below, refuse_overlap
@@ -95,11 +96,11 @@ class PyramidJob:
             raise MetadataError("an array that stays where it is keeps its chunks, shards and codecs; pass a target")
         if array.metadata.format != "zarr3":
             raise UnsupportedError(
-                f"OME-Zarr 0.5 is Zarr v3, not {array.metadata.format}: pass a target", path=array.location
+                f"OME-Zarr is Zarr v3, not {array.metadata.format}: pass a target", path=array.location
             )
         if array.dimension_names != names:
             raise MetadataError(
-                f"OME-Zarr 0.5 demands the names {names} for the dimensions, and the array has "
+                f"OME-Zarr demands the names {names} for the dimensions, and the array has "
                 f"{array.dimension_names}: pass a target, where a copy gets them",
                 path=array.location,
             )
@@ -253,9 +254,11 @@ class PyramidJob:
         """Put in place what was made elsewhere; between the levels of two pyramids, the group has none."""
         group = None if self.is_copied or not puts else self._group()
         if group is not None and (old := group.attrs.get(KEY)) is not None:
-            for name in {*_old_levels(old)} - {*self._levels, self.first.partition("/")[0]}:
+            for name in {*filter(_is_level, level_paths(old))} - {*self._levels, self.first.partition("/")[0]}:
                 clear_place(self._store, self._path_of(name))
                 remove_incomplete(self._store, self._path_of(name))
+            if geo.CONVENTIONS in group.attrs:
+                group.attrs.pop(geo.LAYOUT, None)
             del group.attrs[KEY]  # last, since it lists the levels
         for put in puts:
             put()
@@ -360,13 +363,16 @@ class PyramidJob:
         group = None if self.is_copied and not self._run.visible_early else self._group()
         if group is None:
             with suppress(AlreadyExistsError):  # another part may have written the same
-                self._new_group({KEY: self._metadata})
+                self._new_group(self._metadata)
                 self._created.clear()
                 return
             group = self._group()
         if group is None:
             raise NotFoundError("the group has been deleted", path=location_of(self._store, self._path))
-        group.attrs[KEY] = self._metadata
+        new = dict(self._metadata)
+        if geo.CONVENTIONS in new:
+            new[geo.CONVENTIONS] = geo.joined(group.attrs.get(geo.CONVENTIONS), new[geo.CONVENTIONS])
+        group.attrs.update(new)
         self._created.clear()
         if group.is_consolidated():
             group.consolidate()
@@ -438,10 +444,3 @@ def other_variables(store: Store, path: str, name: str) -> list[str]:
         and not _is_level(other)
         and (node.dimension_names is not None or not node.ndim)
     ]
-
-
-def _old_levels(metadata: Any) -> Iterator[str]:
-    """Yield the names of levels, ``s1`` and so on, that the metadata of an old pyramid lists."""
-    with suppress(TypeError, KeyError, AttributeError):
-        for pyramid in metadata["multiscales"]:
-            yield from (dataset["path"] for dataset in pyramid["datasets"] if _is_level(dataset["path"]))

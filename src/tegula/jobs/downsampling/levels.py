@@ -25,6 +25,7 @@ from tegula.jobs.publishing import Destination, Writing
 from tegula.jobs.rewriting.estimating import Estimate
 from tegula.jobs.rewriting.memory import granted, release, too_little
 from tegula.jobs.units import Box, block_grid, itemsize_of, pairs_in_order
+from tegula.metadata import geo
 from tegula.metadata.chunk_grids import ChunkGrid, joined_grid, regular_grid
 from tegula.metadata.fill_values import scalar_array
 from tegula.metadata.nodes import ArrayMetadata, inner_codecs
@@ -108,7 +109,7 @@ def steps_of(
         name = f"s{number}"
         where = f"{path}/{name}".lstrip("/")
         shape = tuple(-(-size // factor) for size, factor in zip(before.shape, factors))
-        metadata = read_back(ZARR3, _level_metadata(base, shape), where)
+        metadata = read_back(ZARR3, _level_metadata(base, shape, number, reduction), where)
         stored = engine.stored_array(store, where, metadata, allow_pickle=base.allow_pickle)
         draft = Array(stored, where, read_only=True)
         if not _is_sparse_alike(before, draft, reduction):
@@ -118,13 +119,17 @@ def steps_of(
         before = draft
 
 
-def _level_metadata(base: Array, shape: tuple[int, ...]) -> ArrayMetadata:
+def _level_metadata(base: Array, shape: tuple[int, ...], number: int, reduction: Reduction) -> ArrayMetadata:
     """Describe a level of another shape: with codecs, chunks and shards of the base, if it is large enough."""
     chunks = _longest_chunk(base)
     if base.shards is None:
         chunks = tuple(min(chunk, max(1, size)) for chunk, size in zip(chunks, shape))
     codecs = inner_codecs(base.metadata.codecs)
-    metadata = replace(base.metadata, shape=shape, grid=regular_grid(chunks), codecs=codecs, documents={})
+    names, total = base.dimension_names or (), [factor**number for factor in reduction.factors]
+    attributes = geo.of_level(base.metadata.attributes, names, total, shape, reduction.method)
+    metadata = replace(
+        base.metadata, attributes=attributes, shape=shape, grid=regular_grid(chunks), codecs=codecs, documents={}
+    )
     if base.shards is None:
         return metadata
     covering = [max(1, -(-size // chunk)) * chunk for size, chunk in zip(shape, chunks)]

@@ -14,7 +14,7 @@ from tegula.runtime.deferred import Later
 from tegula.stores.capabilities import Exclusive
 from tegula.stores.interface import Store
 from tegula.stores.local.store import LocalStore
-from tegula.stores.names import path_of_url
+from tegula.stores.names import ARCHIVES, path_of_url
 from tegula.stores.targets.paths import (
     address_of,
     is_remote,
@@ -83,7 +83,7 @@ def store_of(target: Any, *, read_only: bool = False, storage_options: Mapping[s
     scheme = scheme_of(path)
     if scheme:
         return _store_of_url(path, scheme[1].lower(), read_only, storage_options or {})
-    if path.endswith(".zip"):
+    if path.endswith(ARCHIVES):
         return zip.zip_store(path, read_only=read_only)
     # `os.access` is faster than `os.path.exists` if nothing exists, usually
     try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tegula.errors import MetadataError, NotFoundError, StoreError, UnsupportedError
 from tegula.runtime.deferred import Later, matcher
 from tegula.stores.local.store import LocalStore
-from tegula.stores.names import path_of_url
+from tegula.stores.names import ARCHIVES, path_of_url
 
 if TYPE_CHECKING:
     from urllib import parse
@@ -124,7 +124,7 @@ def address_of(target: Any, path: str, format: str | None = None) -> tuple[Any, 
         if scheme == "zip":
             if "".join(paths[:-1]).strip("/") or where.startswith("zip::"):
                 raise UnsupportedError("an archive inside an archive can't be read; extract the outer one", path=shown)
-            where = where if where.endswith(".zip") and not scheme_of(where) else f"zip::{where}"
+            where = where if where.endswith(ARCHIVES) and not scheme_of(where) else f"zip::{where}"
         elif number < len(components):
             raise MetadataError(f"'{scheme}:' must end the URL: only archives contain others", path=shown)
         elif scheme not in ("auto", "zarr"):

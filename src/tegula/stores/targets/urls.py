@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from tegula.errors import UnsupportedError
 from tegula.runtime.optional import import_failure, library
 from tegula.stores import Store
+from tegula.stores.names import ARCHIVES
 from tegula.stores.secrets import plain_url
 from tegula.stores.targets.paths import links, scheme_of, url_path
 
@@ -35,7 +36,8 @@ def store_of_url(url: str, options: Mapping[str, Any], *, read_only: bool, archi
     Parameters
     ----------
     url : str
-        The URL. One that ends in ``.zip``, or begins with ``zip::``, is that of an archive, which can only be read.
+        The URL. One that ends in ``.zip`` or ``.ozx``, or begins with ``zip::``, is that of an archive, which can only
+        be read.
     options : mapping
         Settings of the storage; for a chain they may be in mappings by scheme, as in fsspec.
     read_only : bool
@@ -62,7 +64,7 @@ def store_of_url(url: str, options: Mapping[str, Any], *, read_only: bool, archi
     if inner and outer.lower() in ("zip", "zip://"):
         scheme = inner.partition(":")[0].lower()
         return _archive(inner, _options_of(scheme, options), read_only)
-    if not inner and url_path(url).endswith(".zip"):
+    if not inner and url_path(url).endswith(ARCHIVES):
         return _archive(url, options, read_only)
     return _open(url, options, read_only)
 

@@ -15,6 +15,7 @@ from tegula.stores.arguments import ByteRange
 from tegula.stores.local.directories import Directory, make_directories, sync_directory
 from tegula.stores.local.open_files import Held, acquire, read_at, release, sync_file, write_at
 from tegula.stores.names import HIDDEN, reason
+from tegula.stores.zip.ome import is_single_file
 from tegula.stores.zip.records import (
     Member,
     central_record,
@@ -41,6 +42,8 @@ class Archive:
     ----------
     path : str
         The path of the archive.
+    comment : bytes
+        Its comment, written with the next directory.
     directory_size : int
         Length of its central directory in bytes.
     odd : list of Member
@@ -53,7 +56,8 @@ class Archive:
         self._read = partial(read_at, fd)
         self.path = path
         self._shifted = False
-        self._comment = b""
+        self.comment = b""
+        self._wide = is_single_file(path)
         self._stop = os.fstat(fd).st_size
         self.directory_size = 0
         self.odd: list[Member] = []
@@ -85,7 +89,7 @@ class Archive:
             raise
         except OSError as error:
             raise self._failure("read", error) from error
-        self._stop, self._comment = end.stop, end.comment
+        self._stop, self.comment = end.stop, end.comment
         self._shifted = end.shift != 0
         self.directory_size = end.directory_end - end.directory
         self.odd = odd
@@ -160,7 +164,7 @@ class Archive:
             # a locked temporary file beside the archive
             fd = held.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY)
             archive = Archive(self.path, held, fd)
-            archive._comment = self._comment
+            archive.comment = self.comment
             acquire(fd, temporary, wait=False)
             if hasattr(os, "fchmod"):
                 os.fchmod(fd, stat.S_IMODE(os.fstat(self._fd).st_mode))
@@ -242,7 +246,7 @@ class Archive:
         directory = out.position
         for member in members:
             out.write(member.record)
-        out.write(end_records(len(members), directory, out.position, self._comment))
+        out.write(end_records(len(members), directory, out.position, self.comment, wide=self._wide))
         out.flush()
         if sync:
             sync_file(out.fd)

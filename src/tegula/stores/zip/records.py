@@ -319,16 +319,18 @@ def descriptor(member: Member) -> bytes:
     return struct.pack(kind, b"PK\7\x08", member.crc, member.packed, member.size)
 
 
-def end_records(count: int, directory: int, directory_end: int, comment: bytes) -> bytes:
-    """Return the end records for a central directory that lies between two offsets."""
+def end_records(count: int, directory: int, directory_end: int, comment: bytes, *, wide: bool = False) -> bytes:
+    """Return the end records for a central directory that lies between two offsets; `wide` ones are always of ZIP64."""
     length = directory_end - directory
-    wide = b""
-    if count >= _MAX16 or length >= _MAX32 or directory >= _MAX32:
+    head = b""
+    if wide or count >= _MAX16 or length >= _MAX32 or directory >= _MAX32:
         made = (3 << 8) | 45
-        wide = _END64.pack(b"PK\6\6", _END64.size - 12, made, 45, 0, 0, count, count, length, directory)
-        wide += _LOCATOR.pack(b"PK\6\7", 0, directory_end, 1)
+        head = _END64.pack(b"PK\6\6", _END64.size - 12, made, 45, 0, 0, count, count, length, directory)
+        head += _LOCATOR.pack(b"PK\6\7", 0, directory_end, 1)
+    if wide:  # some readers look for the records of ZIP64 only where these fields can't hold the numbers
+        count, length, directory = _MAX16, _MAX32, _MAX32
     count, length, directory = min(count, _MAX16), min(length, _MAX32), min(directory, _MAX32)
-    return wide + _END.pack(b"PK\5\6", 0, 0, count, count, length, directory, len(comment)) + comment
+    return head + _END.pack(b"PK\5\6", 0, 0, count, count, length, directory, len(comment)) + comment
 
 
 def _dos_time() -> tuple[int, int]:

@@ -14,6 +14,7 @@ from tegula.stores.capabilities import Ranged, UnreachableNames
 from tegula.stores.fsspec.store import FsspecStore
 from tegula.stores.interface import Store
 from tegula.stores.key_tree import KeyTree
+from tegula.stores.names import ARCHIVES
 from tegula.stores.read_only import ReadOnlyStore
 from tegula.stores.zip.records import Member, packed_range, read_directory, read_member, warn_of
 
@@ -291,7 +292,7 @@ class RemoteZipStore(UnreachableNames, ReadOnlyStore):
     def url(self) -> str:
         """The URL of the archive; `tegula.open` can open it if it can open the URL of the store that holds it."""
         url = f"{self.store.url.rstrip('/')}/{self.key}"
-        return url if url.endswith(".zip") else f"zip::{url}"
+        return url if url.endswith(ARCHIVES) else f"zip::{url}"
 
     # --- how it is done
 

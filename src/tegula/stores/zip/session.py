@@ -11,6 +11,7 @@ import sys
 import threading
 import warnings
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from operator import attrgetter, is_not
 from typing import Any
 
 from tegula.errors import StoreError
@@ -19,6 +20,7 @@ from tegula.stores.arguments import ABSENT, Generation, check_generation
 from tegula.stores.key_tree import KeyTree
 from tegula.stores.names import absolute
 from tegula.stores.zip.archive import Archive, open_archive, open_for_writing
+from tegula.stores.zip.ome import DOCUMENT, arranged, comment_of, is_single_file
 from tegula.stores.zip.records import Member
 
 __all__ = ["Session", "complete", "join", "leave"]
@@ -55,6 +57,7 @@ class Session:
         self._shared = shared
         self._writable = mode != "r"
         self._changed = mode == "w"
+        self._unarranged = False  # whether a single-file OME-Zarr has members that are not in its order
         self._pending = 0
         self._tree: KeyTree | None = None  # made by the first listing
         self._holders = {holder}
@@ -129,12 +132,14 @@ class Session:
         """Return the names of members that can't be keys."""
         return [member.name for member in self._open()[0].odd]
 
-    def flush(self) -> None:
-        """Commit pending changes, as `ZipStore.flush` does; a forked child has none."""
+    def flush(self, *, last: bool = False) -> None:
+        """Commit pending changes, as `ZipStore.flush` does, and tidy up if these are the `last`; a child has none."""
         if os.getpid() != self.process:
             return  # a thread of the parent, which does not exist here, may hold the lock
         with self.lock:
-            if self._changed:
+            if last:
+                self._tidy()
+            elif self._changed:
                 self._commit()
 
     def compact(self) -> None:
@@ -175,8 +180,8 @@ class Session:
             if remove_empty and not self.contents[1]:
                 with suppress(OSError):
                     os.unlink(self.path)
-            elif self._changed:
-                self._commit()
+            else:
+                self._tidy()
             self._close()
         finally:
             if taken and taken[0]:
@@ -196,7 +201,7 @@ class Session:
     def finish(self) -> None:
         """Commit at the exit of the interpreter; warn about changes that can't be committed, and so are lost."""
         try:
-            self.flush()
+            self.flush(last=True)
         except StoreError as error:
             warnings.warn(self._loss(error), RuntimeWarning, stacklevel=2)
 
@@ -235,18 +240,39 @@ class Session:
         if os.name == "posix" and archive.in_place and all(member.data is not None for member in members.values()):
             self._rewrite()
             return
-        archive.append([*members.values()], sync=self._sync)
+        archive.append(self._arranged(), sync=self._sync)
+        if is_single_file(self.path):
+            stored = sorted(members.values(), key=attrgetter("offset"))
+            self._unarranged = any(map(is_not, stored, arranged(stored)))
         self._changed = False
         self._pending = 0
 
-    def _rewrite(self) -> None:
+    def _arranged(self) -> list[Member]:
+        """Return the members in the order in which a commit writes them, and set the comment of the archive."""
         archive, members = self._open()
+        if not is_single_file(self.path):
+            return [*members.values()]
+        root = members.get(DOCUMENT)
+        archive.comment = comment_of(lambda: None if root is None else archive.read(root, None), archive.comment)
+        return arranged(members.values())
+
+    def _tidy(self) -> None:
+        """Commit the last changes; write a single-file OME-Zarr anew if a document is not where it belongs in it."""
+        if self._changed:
+            self._commit()
+        if self._unarranged and os.name == "posix" and self._open()[0].in_place:
+            with suppress(StoreError):  # it is complete in any order
+                self._rewrite()
+
+    def _rewrite(self) -> None:
+        archive, _ = self._open()
         replaced: list[Any] = []
         try:
-            archive.rewrite([*members.values()], replaced, sync=self._sync)
+            archive.rewrite(self._arranged(), replaced, sync=self._sync)
         finally:
             if replaced:  # even if an error or a signal came right after the replacement
                 self.contents = replaced[0][0]
+                self._unarranged = False
         self._changed = False
         self._pending = 0
 

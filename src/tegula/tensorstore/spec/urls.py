@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import unquote
 
+from tegula.stores.names import ARCHIVES
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.errors import StatusError, annotate, invalid, status
 from tegula.tensorstore.json.binding import dump
@@ -59,7 +60,7 @@ def _is_path(text: str) -> bool:
 def _of_path(path: str) -> dict[str, Any]:
     absolute = os.path.abspath(os.path.expanduser(path))
     where = {"driver": "file", "path": absolute.replace(os.sep, "/")}
-    if path.endswith(".zip") or (os.path.isfile(absolute) and not path.endswith(".json")):  # the document of a view
+    if path.endswith(ARCHIVES) or (os.path.isfile(absolute) and not path.endswith(".json")):  # the document of a view
         return {"driver": "zip", "base": where}
     return where
 
