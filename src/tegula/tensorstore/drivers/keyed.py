@@ -34,7 +34,7 @@ from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.constraints.zarr3_codecs import Layout
 from tegula.tensorstore.drivers.domains import Ranks, effective_domain, ranks
 from tegula.tensorstore.drivers.elements import Elements, fill_of, shown_part, stored_fill
-from tegula.tensorstore.drivers.metadata import Metadata, ReadFill, mismatch
+from tegula.tensorstore.drivers.metadata import Metadata, mismatch
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
 from tegula.tensorstore.drivers.stored import ArraySpec, path_of
 from tegula.tensorstore.errors import StatusError, annotate, as_status, status
@@ -74,11 +74,6 @@ class KeyedSpec(ArraySpec):
     records: bool = False
 
     # --- defined by each format
-
-    @staticmethod
-    @abstractmethod
-    def read_metadata(members: dict[str, Any], read_fill: ReadFill) -> Metadata:
-        """Read members of a document, and remove them."""
 
     @classmethod
     @abstractmethod
