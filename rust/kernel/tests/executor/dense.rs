@@ -26,6 +26,7 @@ fn array(random: &mut Random) -> Case {
     let mut case = Case::of(random, shape, chunk_axes, chain, size);
     case.array.dense = true;
     case.array.keys.first_only = true;
+    case.array.keys.is_reversed = false;
     case
 }
 
