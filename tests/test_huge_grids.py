@@ -16,6 +16,7 @@ import tegula
 from tegula import config
 from tegula.engine.lengths import resizing
 from tegula.engine.stored import visiting
+from tegula.jobs.ledger import Records
 from tegula.jobs.plans import Piece
 from tegula.jobs.publishing import Destination
 from tegula.jobs.rewriting.work import Converting
@@ -107,7 +108,9 @@ def test_verifying_sees_what_only_the_target_has_stored(vast: tegula.Array) -> N
     documents = {**copy.metadata.documents}
 
     def is_same() -> bool:
-        work = Converting("", vast, axes, Destination(copy.store, "", documents, "zarr3", {}, True), "verify", None)
+        work = Converting(
+            "", vast, axes, Destination(copy.store, "", documents, "zarr3", {}, True), "verify", Records()
+        )
         piece = Piece("", copy.shape, block_grid(vast, copy))
         total, _ = do_units(Threads(), work, piece, lambda done: None)
         return not total["different"]

@@ -29,7 +29,8 @@ pytestmark = [pytest.mark.once(executors="both"), pytest.mark.filterwarnings("ig
 __all__ = ["unpacked"]
 
 # stores of one file are served by themselves, all others together
-READABLE = [(archive, case) for archive, case in CASES if case["kind"] in ("array", "table")]
+# a draft of Zarr v3 is found by its own path, not below a directory that is served
+READABLE = [(a, case) for a, case in CASES if case["kind"] in ("array", "table") and not a.startswith("zarr3draft")]
 TOGETHER = [(archive, case) for archive, case in READABLE if not str(case.get("store", "")).endswith(".zip")]
 ZIPPED = [(archive, case) for archive, case in READABLE if str(case.get("store", "")).endswith(".zip")]
 ROOT = Path(__file__).parents[2]
@@ -39,7 +40,8 @@ TENSORSTORE_LACKS = ("is not one of the supported", "not registered", "Unsupport
                      "Invalid", "invalid")  # fmt: skip
 ZARRITA_LACKS = ("Unknown data_type", "Unknown codec", "Unsupported", "not supported", "Cannot", "Invalid", "Not a",
                  "unsupported", "Unknown", "dataType.match is not a function")  # fmt: skip
-# zarrita expects the index of a shard at its end, has no shards in shards, ignores an option of a codec, has no
+# zarrita takes the order of a transpose behind a reshape for one of the array, expects the index of a shard at its end,
+# has no shards in shards, ignores an option of a codec, has no
 # chunks of varying lengths, and takes the bits of a fill value for a number
 ZARRITA_FAILS = (
     "zarr-3.1.6/fill_payload/",
@@ -48,6 +50,7 @@ ZARRITA_FAILS = (
     "/filters_delta_astype/",
     "/rectilinear/",
     "/rectilinear_mixed/",
+    "/reshape_transpose/",
 )
 
 

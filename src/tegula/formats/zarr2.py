@@ -127,7 +127,8 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
                 error.within(key=".zarray")
                 raise
             _recent.keep(raw, array, {})
-        return complete(array, attributes, documents, names_in(attributes, array.ndim) or array.dimension_names)
+        names = names_in(attributes, array.ndim)
+        return complete(array, attributes, documents, array.dimension_names if names is None else names)
     if ".zgroup" not in documents:
         return None
     raw = documents[".zgroup"]
