@@ -14,6 +14,8 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
+from tests.references.test_written import EXTENSIONS
+
 import tegula
 from tegula import references
 from tegula.errors import AlreadyExistsError, MetadataError, StoreError, UnsupportedError
@@ -32,11 +34,13 @@ REFUSED = {
     "filters_packbits",
 }
 # what zarr-python, or icechunk, has no data type, codec or grid for
+FEW = ("zarr-3.4.2", "zarrista-0.1.0", "zarr3draft-2.18.7", "java-n5-3.1.3")
 FOREIGN = {
     "bcolz-zipline-1.13.0": "dt_M8",
     "tensorstore-0.1.86": "dtype_bfloat16 dtype_float8_e4m3b11fnuz dtype_float8_e4m3fn dtype_float8_e5m2 dtype_int2 "
     "dtype_int4 v2_bfloat16",
     "zarr-2.18.7": "filters_categorize filters_quantize",
+    "zarrista-0.1.0": f"{EXTENSIONS} default_suffix",
     "zarr-3.4.2": "rectilinear rectilinear_mixed cast_wrap scale_cast",
 }
 pytestmark = [pytest.mark.once(executors="both"), pytest.mark.filterwarnings("ignore")]
@@ -81,11 +85,15 @@ def test_icechunk(archive: str, corpus: Any, same: Any, tmp_path: Path) -> None:
         session = repository(target, Path(node.node.store.root)).readonly_session("main")
         number += compare(archive, node, unread, same, partial(zarr.open_group, session.store, mode="r"))
     assert unread.keys() <= {*FOREIGN.get(archive, "").split()}, unread
-    assert refused == {*REFUSED.get(archive, "").split()} & {node.name for node in nodes}
-    assert number > 5 or archive == "zarr-3.4.2"
+    known = {node.name for node in nodes}
+    # chunks of drafts of Zarr v3 are in no file of their node
+    assert refused == (known if archive.startswith("zarr3draft") else {*REFUSED.get(archive, "").split()} & known)
+    assert number > 5 or archive in FEW
 
 
 def test_virtualizarr(archive: str, corpus: Any, same: Any) -> None:
+    if archive.startswith("zarr3draft"):
+        pytest.skip("drafts of Zarr v3 can't be referenced")
     registry = registries.ObjectStoreRegistry({"file://": obstore_stores.LocalStore()})
     refused, number = set(), 0
     unread: dict[str, Exception] = {}
@@ -111,9 +119,9 @@ def test_virtualizarr(archive: str, corpus: Any, same: Any) -> None:
             partial(zarr.open_group, store, mode="r", zarr_format=3),
         )
     assert unread.keys() <= {*FOREIGN.get(archive, "").split()}, unread
-    grids = {"rectilinear", "rectilinear_mixed"}
+    grids = {"rectilinear", "rectilinear_mixed", "bounded"}
     assert refused - grids == {*REFUSED.get(archive, "").split()} & {node.name for node in nodes}
-    assert number > 5 or archive == "zarr-3.4.2"
+    assert number > 5 or archive in FEW
 
 
 def source(folder: Path) -> Path:
