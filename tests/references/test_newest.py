@@ -13,7 +13,6 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
-
 from tests.references.test_written import EXTENSIONS
 
 import tegula
