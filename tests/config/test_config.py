@@ -97,7 +97,7 @@ def test_environment_variables_set_the_initial_values(monkeypatch):
     code = "from tegula import config; print(config.current())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     settings = "threads=3, max_chunk_bytes=1000, max_chunks=70, max_input_bytes=8000, buffer_bytes=99, concurrency=7"
-    settings += ", write_empty_chunks=True, executor='reference', cache_bytes=500, recheck=1.5"
+    settings += ", write_empty_chunks=True, executor='reference', cache_bytes=500, recheck=1.5, missing_chunks='fill'"
     assert done.stdout.strip() == f"Config({settings})"
 
 
