@@ -1,4 +1,4 @@
-"""Chunk key encodings in documents of Zarr v3 (core, section "Chunk key encodings"), and those that add a suffix."""
+"""Chunk key encodings of Zarr v3: those of the core specification, and extensions that append a suffix to a key."""
 
 from __future__ import annotations
 

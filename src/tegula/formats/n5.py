@@ -177,7 +177,7 @@ def _compression(codec: CodecSpec) -> dict[str, Any]:
 
 
 def _adapt_compressor(codec: CodecSpec, data_type: DataType) -> CodecSpec:
-    """Convert a compressor to one of those that every library of N5 reads."""
+    """Convert a compressor to the nearest one that all N5 libraries read."""
     name, options = codec.name.removeprefix("numcodecs."), dict(codec.configuration)
     if name in ("gzip", "zlib", "bz2"):
         return CodecSpec(f"numcodecs.{name}", {"level": options.get("level", 5 if name == "gzip" else 1)})

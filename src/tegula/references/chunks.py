@@ -148,7 +148,7 @@ def _frames(source: StoredArray, chunks: list[Chunk]) -> Iterator[Chunk]:
 
 
 def _behind_headers(source: StoredArray, chunks: list[Chunk]) -> Iterator[Chunk]:
-    """Yield the content of blocks of N5; those that are smaller than a chunk unchanged, with the offset 0."""
+    """Yield the chunks of N5 blocks without their headers; a block smaller than a chunk keeps its header."""
     values = get_many(source.store, [(chunk.key, (0, 2 * _HEADER + 4 * source.metadata.ndim)) for chunk in chunks])
     for chunk, value in zip(chunks, values):
         shape = source.metadata.grid.chunk_shape(chunk.coords)

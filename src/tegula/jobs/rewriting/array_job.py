@@ -249,7 +249,7 @@ class ArrayJob:
         return plan.pieces.get(between_name(name)), plan.pieces[name]
 
     def pieces(self, source: Array, planned: Prepared) -> tuple[Piece | None, Piece]:
-        """Plan the units of an array: those of the first of two passes, if there are two, and those that write it."""
+        """Plan the units of an array: of the first pass, if there are two, and of the pass that writes it."""
         passes, draft, name = self._passes(source, planned, planned.draft), planned.draft, planned.name
         if passes is not None and passes.temporary is not None:
             first, second = (regular_grid(each.unit) for each in passes.passes)
