@@ -23,9 +23,10 @@ from tegula.tensorstore.json.binding import MISSING, dump, known_only, member, o
 from tegula.tensorstore.json.pointer import parse_pointer, replaced, resolve
 from tegula.tensorstore.json.values import parse, to_json_value
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import Driver, Indices, Opening, OpenMode
+from tegula.tensorstore.spec.interface import Driver, Opening, OpenMode
 
 if TYPE_CHECKING:
+    from tegula.indexing import Transform
     from tegula.tensorstore.kvstore.transaction import Transaction
 
 __all__ = ["JsonDriver", "JsonSpec"]
@@ -155,7 +156,7 @@ class JsonDriver(Driver):
     def _error_while(self, action: str) -> str:
         return f"Error {action} {self.kvstore._describe_key('')}"
 
-    def read(self, indices: Indices) -> npt.NDArray[Any]:
+    def read(self, transform: Transform) -> npt.NDArray[Any]:
         document, _ = self._document()
         if document is MISSING:
             raise status("NOT_FOUND", self._error_while("reading"))
@@ -163,12 +164,12 @@ class JsonDriver(Driver):
             value = resolve(document, self.pointer)
         except TegulaError as error:
             raise annotate(error, self._error_while("reading")) from None
-        out = np.empty((), object)
-        out[()] = value
+        out = np.empty(transform.shape, object)
+        out.flat[0] = value
         return out
 
-    def write(self, indices: Indices, values: npt.NDArray[Any]) -> None:
-        value = _finite(to_json_value(np.asarray(values, object)[()]))
+    def write(self, transform: Transform, values: npt.NDArray[Any]) -> None:
+        value = _finite(to_json_value(np.asarray(values, object).item()))
         store, key = self.kvstore._store, self.kvstore._path
         if not self.pointer:
             store.set(key, dump(value).encode())

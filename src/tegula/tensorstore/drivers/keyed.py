@@ -42,7 +42,7 @@ from tegula.tensorstore.index.domain import IndexDomain, check_labels
 from tegula.tensorstore.json.arguments import naming
 from tegula.tensorstore.json.binding import MISSING, boolean, dump, invalid, member, string, take
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import Driver, Indices, OpenMode, ResizeOptions, on_demand
+from tegula.tensorstore.spec.interface import Driver, OpenMode, ResizeOptions, on_demand
 
 if TYPE_CHECKING:
     from tegula.tensorstore.future import Batch
@@ -444,16 +444,7 @@ class KeyedDriver(NodeDriver):
             raise status("FAILED_PRECONDITION", "the array has no kvstore")
         return kvstore
 
-    def read(self, indices: Indices) -> Any:
-        self._depend_on_document(writes=False)
-        return super().read(indices)
-
-    def write(self, indices: Indices, values: Any) -> None:
-        self._depend_on_document(writes=True)
-        super().write(indices, values)
-
-    def _depend_on_document(self, *, writes: bool) -> None:
-        """Add the document to the keys that an atomic transaction depends on."""
+    def depend(self, *, writes: bool) -> None:
         kvstore = self.kvstore
         if kvstore is not None and (staged := kvstore._staged) is not None:
             staged.depend(kvstore._path + self.source.key, writes=writes)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.formats import n5
+from tegula.indexing import Transform
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
@@ -26,12 +27,12 @@ from tegula.tensorstore.drivers.domains import Ranks
 from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
 from tegula.tensorstore.drivers.metadata import Metadata, Reader, mismatch
-from tegula.tensorstore.drivers.node import new_shape
+from tegula.tensorstore.drivers.node import Division, new_shape
 from tegula.tensorstore.errors import status
 from tegula.tensorstore.index.domain import IndexDomain, check_labels
 from tegula.tensorstore.json.binding import dump, invalid, member, number, obj, one_of, string
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import Indices, ResizeOptions, on_demand
+from tegula.tensorstore.spec.interface import ResizeOptions, on_demand
 
 __all__ = ["N5Driver", "N5Spec"]
 
@@ -183,6 +184,7 @@ class N5Driver(KeyedDriver):
     def __init__(self, source: N5Spec, kvstore: KvStore, node: ArrayMetadata) -> None:
         super().__init__(source, kvstore, node)
         self.fill_value = None  # missing blocks are zero, but that is no property of an array
+        self._direct = False  # the dimensions are in another order
 
     def _note_shape(self) -> None:
         super()._note_shape()
@@ -211,26 +213,14 @@ class N5Driver(KeyedDriver):
 
     # --- with the dimensions in reverse order
 
-    def read(self, indices: Indices) -> npt.NDArray[Any]:
-        return _reversed(super().read(indices[::-1]), indices)
-
-    def write(self, indices: Indices, values: npt.NDArray[Any]) -> None:
-        super().write(indices[::-1], _reversed(values, indices))
-
-    def storage_statistics(self, indices: Indices) -> tuple[bool, bool]:
-        return super().storage_statistics(indices[::-1])
+    def divided(self, transform: Transform) -> Division:
+        return super().divided(Transform(transform.shape, transform.maps[::-1], transform.base[::-1]))
 
     def shown_coords(self, coords: tuple[int, ...]) -> tuple[int, ...]:
         return coords[::-1]
 
     def new_shape(self, old: tuple[int, ...], options: ResizeOptions) -> tuple[int, ...]:
         return new_shape(old[::-1], options)[::-1]
-
-
-def _reversed(values: npt.NDArray[Any], indices: Indices) -> npt.NDArray[Any]:
-    """Return elements with the axes of slices in reverse order; those of index arrays stay first."""
-    joint = values.ndim - sum(isinstance(term, slice) for term in indices)
-    return values.transpose((*range(joint), *range(joint, values.ndim)[::-1]))
 
 
 # --- members of documents

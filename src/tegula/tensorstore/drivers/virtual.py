@@ -8,13 +8,14 @@ from copy import copy
 from functools import cache
 from typing import Any, ClassVar
 
+from tegula.indexing import Transform
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Bindings, Context, SpecBuilder
 from tegula.tensorstore.drivers.stored import read_schema, write_schema
 from tegula.tensorstore.errors import invalid
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json.binding import MISSING, expected, known_only, member, obj
-from tegula.tensorstore.spec.interface import Driver, DriverSpec, Indices, OpenMode
+from tegula.tensorstore.spec.interface import Driver, DriverSpec, OpenMode
 from tegula.tensorstore.spec.spec import Spec
 
 __all__ = ["AdapterDriver", "VirtualSpec", "default_context", "read_base"]
@@ -134,8 +135,8 @@ class AdapterDriver(Driver):
     def over(self, base: Driver) -> Driver:
         """Return the same driver over the base with other bounds or another transaction."""
 
-    def load(self, indices: Indices | None) -> None:
-        self.base.load(indices)
+    def load(self, transform: Transform | None) -> None:
+        self.base.load(transform)
 
     def with_transaction(self, transaction: Any) -> Driver:
         return self.over(self.base.with_transaction(transaction))
