@@ -31,8 +31,8 @@ from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.fill_values import as_dtype
 from tegula.tensorstore.constraints.fill_values import to_json as fill_to_json
 from tegula.tensorstore.constraints.schema import Schema
-from tegula.tensorstore.drivers.domains import Ranks, effective_domain
-from tegula.tensorstore.drivers.metadata import Metadata, Reader, mismatch
+from tegula.tensorstore.context import SpecBuilder
+from tegula.tensorstore.drivers.metadata import Metadata, Ranks, Reader, effective_domain, mismatch
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
 from tegula.tensorstore.drivers.stored import ArraySpec
 from tegula.tensorstore.errors import as_status, status
@@ -69,6 +69,7 @@ class DocumentedSpec(ArraySpec):
     # --- JSON
 
     def read_members(self, members: dict[str, Any]) -> None:
+        super().read_members(members)
         if "metadata" in members:
             with member("metadata"):
                 metadata = obj(members.pop("metadata"))
@@ -80,8 +81,10 @@ class DocumentedSpec(ArraySpec):
                     with member("dtype"):
                         self.schema._set_dtype(_data_type(metadata["dtype"]))
 
-    def write_members(self, *, include_defaults: bool) -> dict[str, Any]:
-        json: dict[str, Any] = {"field": self.field} if self.field else {}
+    def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
+        json = super().write_members(builder, include_defaults)
+        if self.field:
+            json["field"] = self.field
         if self.constraints.json or include_defaults:
             json["metadata"] = dict(self.constraints.json)
         return json

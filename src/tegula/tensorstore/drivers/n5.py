@@ -23,14 +23,13 @@ from tegula.tensorstore.constraints.n5_compression import compression_from_json,
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.constraints.zarr3_codecs import Layout
-from tegula.tensorstore.drivers.domains import Ranks
 from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
-from tegula.tensorstore.drivers.metadata import Metadata, Reader, mismatch
+from tegula.tensorstore.drivers.metadata import Metadata, Ranks, Reader, mismatch
 from tegula.tensorstore.drivers.node import Division, new_shape
 from tegula.tensorstore.errors import status
 from tegula.tensorstore.index.domain import IndexDomain, check_labels
-from tegula.tensorstore.json.binding import dump, invalid, member, number, obj, one_of, string
+from tegula.tensorstore.json.binding import dump, invalid, number, one_of, string
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import ResizeOptions, on_demand
 
@@ -58,25 +57,18 @@ class N5Spec(KeyedSpec):
     # --- JSON
 
     def read_members(self, members: dict[str, Any]) -> None:
-        if "metadata" in members:
-            with member("metadata"):
-                metadata = obj(members.pop("metadata"))
-                self.constraints = self.read_metadata(metadata) if metadata else self.anything
-                if self.constraints.data_type is not None:
-                    self.schema._set_dtype(self.part_of(self.constraints.data_type).dtype)
-                if self.constraints.rank is not None:
-                    self.schema._set_rank(self.constraints.rank, "rank")
+        super().read_members(members)
+        if (shown := self.shown) is not None:
+            self.schema._set_dtype(shown.dtype)
+        if self.constraints.rank is not None:
+            self.schema._set_rank(self.constraints.rank, "rank")
         if self.schema.dtype is not None:
             self.check_dtype(self.schema.dtype)
         if self.constraints is not self.anything or self.schema._domain is not None:
             self.get_domain()  # refuses members that contradict each other
 
-    def write_members(self, *, include_defaults: bool) -> dict[str, Any]:
-        metadata = dict(sorted(self.constraints.json.items()))
-        return {"metadata": metadata} if metadata or include_defaults else {}
-
     @staticmethod
-    def read_metadata(members: dict[str, Any]) -> Metadata:
+    def read_constraints(members: dict[str, Any]) -> Metadata:
         reader = Reader(members)
         shape, chunks = reader.take_sizes("dimensions"), reader.take_sizes("blockSize", 1)
         data_type = reader.take("dataType", _data_type, N5Spec.type_to_json)
@@ -101,7 +93,7 @@ class N5Spec(KeyedSpec):
         for name in _REQUIRED:
             if name not in document:
                 raise invalid(f"the member {dump(name)} is missing")
-        metadata = cls.read_metadata(document)
+        metadata = cls.read_constraints(document)
         assert metadata.chunk_shape is not None
         assert metadata.data_type is not None
         _check_size(metadata.chunk_shape, metadata.data_type)

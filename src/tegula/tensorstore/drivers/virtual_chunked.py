@@ -76,7 +76,7 @@ class VirtualChunkedSpec(VirtualSpec):
     driver: VirtualChunkedDriver
 
     @classmethod
-    def from_json(cls, json: dict[str, Any]) -> VirtualSpec:
+    def from_json(cls, json: dict[str, Any]) -> VirtualChunkedSpec:
         text = 'Error parsing object member "driver": "virtual_chunked" is not a registered TensorStore driver'
         raise invalid(text)
 

@@ -34,10 +34,9 @@ from tegula.tensorstore.constraints.zarr3_codecs import (
     decoded_layout,
     merge_chains,
 )
-from tegula.tensorstore.drivers.domains import Ranks, ranks
 from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
-from tegula.tensorstore.drivers.metadata import Metadata, Reader, ReadFill, fill_of_spec, mismatch
+from tegula.tensorstore.drivers.metadata import Metadata, Ranks, Reader, ReadFill, fill_of_spec, mismatch, ranks
 from tegula.tensorstore.errors import StatusError, annotate
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json.arguments import naming
@@ -66,9 +65,7 @@ class Zarr3Spec(KeyedSpec):
     # --- JSON
 
     def read_members(self, members: dict[str, Any]) -> None:
-        if "metadata" in members:
-            with member("metadata"):
-                self.constraints = self.read_metadata(obj(members.pop("metadata")), fill_of_spec)
+        super().read_members(members)
         self.read_shown(members)
         wanted, shown, data_type = self.schema.dtype, self.shown, self.constraints.data_type
         if shown is None and data_type is not None and data_type.numpy.names is None:
@@ -80,10 +77,6 @@ class Zarr3Spec(KeyedSpec):
             known = ranks(self.constraints.rank, self.schema.rank, shown).full
             if known is not None:
                 self.schema._set_rank(known, "metadata")
-
-    def write_members(self, *, include_defaults: bool) -> dict[str, Any]:
-        metadata = dict(self.constraints.json)
-        return {**({"metadata": metadata} if len(metadata) > 1 or include_defaults else {}), **self.write_shown()}
 
     @staticmethod
     def read_metadata(members: dict[str, Any], read_fill: ReadFill) -> Metadata:
@@ -126,6 +119,10 @@ class Zarr3Spec(KeyedSpec):
             units=units,
             attributes=attributes,
         )
+
+    @classmethod
+    def read_constraints(cls, members: dict[str, Any]) -> Metadata:
+        return cls.read_metadata(members, fill_of_spec)
 
     @classmethod
     def read_stored(cls, document: dict[str, Any]) -> Metadata:

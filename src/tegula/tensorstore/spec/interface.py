@@ -337,8 +337,6 @@ class DriverSpec(ABC):
     ----------
     name : str
         Name of the driver, as in JSON.
-    members : dict
-        The members of the driver as validated JSON, without defaults.
     kvstore : KvStore.Spec or None
         The key-value store of the array.
     schema : Schema
@@ -352,7 +350,6 @@ class DriverSpec(ABC):
     is_plain: ClassVar[bool] = False
     """Whether specs with the same JSON may share an object, as they have no values or resources of their own."""
 
-    members: dict[str, Any]
     kvstore: Any
     schema: Schema
     flags: OpenMode
