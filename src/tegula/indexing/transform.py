@@ -385,24 +385,24 @@ class Transform:
 
     def _in_memory(self, values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], tuple[Any, ...], list[int]]:
         """Return an array with the axes that index arrays and ints select in front, the selection, and its axes."""
-        self.check(values.shape)
+        if values.shape != self.base:
+            self.check(values.shape)
         maps = _apart(self.maps, self.shape)
-        arrays = [axis for axis, one in enumerate(maps) if not isinstance(one, Affine)]
-        ints = [axis for axis, one in enumerate(maps) if isinstance(one, Affine) and one.axis < 0]
-        others = [axis for axis in range(len(maps)) if axis not in arrays and axis not in ints]
-        joint = sorted({dim for axis in arrays for dim in axes_of(maps[axis])})
-        items: list[Any] = []
+        joint = sorted({dim for one in maps if not isinstance(one, Affine) for dim in axes_of(one)})
+        first: list[tuple[int, Any]] = []
+        rest: list[tuple[int, Any]] = []
         order = [*joint]
-        for axis in (*arrays, *ints, *others):
-            one = maps[axis]
+        for axis, one in enumerate(maps):
             if not isinstance(one, Affine):
-                items.append(one.reshape([one.shape[dim] for dim in joint]))
+                first.append((axis, one.reshape([one.shape[dim] for dim in joint])))
             elif one.axis < 0:
-                items.append(one.start)
+                first.append((axis, one.start))
             else:
-                items.append(as_slice(range(one.start, one.start + one.step * self.shape[one.axis], one.step)))
+                along = range(one.start, one.start + one.step * self.shape[one.axis], one.step)
+                rest.append((axis, as_slice(along)))
                 order.append(one.axis)
-        return values.transpose([*arrays, *ints, *others]), (*items, ...), order
+        found = [*first, *rest]
+        return values.transpose([axis for axis, _ in found]), (*[item for _, item in found], ...), order
 
 
 def whole(shape: tuple[int, ...], names: Names = None) -> Transform:

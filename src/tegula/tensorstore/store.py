@@ -351,7 +351,7 @@ class TensorStore(Indexable):
     def _read_bounded(self, order: Literal["C", "F"]) -> npt.NDArray[Any]:
         """Read the view within its bounds, even if the bounds of the array have changed."""
         selection = self._selected()
-        if not selection.size:
+        if 0 in selection.shape:
             return np.zeros(selection.shape, self._driver.dtype.numpy_dtype, order)
         values = self._driver.read(selection.transform)
         if values.shape != selection.shape:
@@ -419,7 +419,7 @@ class TensorStore(Indexable):
         elif domain is not None or values.shape != selection.shape:
             target = self.domain
             values = spread(values, align(domain or IndexDomain._of_shape(values.shape), target), target.shape)
-        if not selection.size:
+        if 0 in selection.shape:
             return
         arranged = selection.arrange(values)
         if self._transaction is None:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.indexing import whole
-from tegula.indexing.transform import Affine, OutputMap, Transform, composed, extent
+from tegula.indexing.transform import Affine, OutputMap, Transform, axes_of, composed, extent
 from tegula.tensorstore.constraints.schema_views import units_through
 from tegula.tensorstore.errors import invalid, status
 from tegula.tensorstore.index.composition import with_origin_0
@@ -44,11 +44,15 @@ class Selection:
         Shape of the view.
     """
 
-    __slots__ = ("shape", "size", "transform")
+    __slots__ = ("shape", "transform")
 
     def __init__(self, transform: Transform, shape: tuple[int, ...]) -> None:
         self.transform, self.shape = transform, shape
-        self.size = prod(shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return prod(self.shape)
 
     def present(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return what a driver has read in the shape of the view."""
@@ -99,7 +103,7 @@ class Viewed:
     def write(self, transform: Transform, values: npt.NDArray[Any]) -> None:
         """Write as `Driver.write` does."""
         selection = self.selected(transform)
-        if selection.size:
+        if 0 not in selection.shape:
             self.driver.write(selection.transform, selection.arrange(values))
 
 
@@ -107,8 +111,8 @@ def select(view: IndexTransform | None, base: IndexDomain, inner: Transform | No
     """Return the selection of a view, or of elements of it that `inner` gives; the base limits the indices."""
     domain = base if view is None else view._domain
     lengths: list[int] = []
-    for low, high in zip(domain._lower, domain._upper):
-        if inner is None and (low < -_FINITE or high > _FINITE):
+    for low, high in zip(domain._lower, domain._upper) if inner is None else ():
+        if low < -_FINITE or high > _FINITE:
             raise invalid(f"Cannot read or write the unbounded domain {domain}")
         lengths.append(high - low)
     shape = tuple(lengths) if inner is None else inner.shape
@@ -118,27 +122,28 @@ def select(view: IndexTransform | None, base: IndexDomain, inner: Transform | No
     # the maps from the elements to the base, and the axes of the elements that these use
     maps: list[OutputMap] = []
     sizes: list[int] = []
-    used = [False] * len(shape)
+    used: list[int] = []
     for dimension, (output, low, high) in enumerate(zip(view._maps, base._lower, base._upper, strict=True)):
         one = with_origin_0(output, domain, low)
         if inner is not None:
             one = composed(one, inner.maps, shape)
-        if isinstance(one, Affine):
-            axis, start, step = one
-            last = start if axis < 0 else start + step * (shape[axis] - 1)
-            inside = output._array is None and 0 <= start < high - low and 0 <= last < high - low
-            if axis >= 0:
-                used[axis] = True
+        size, is_inside = high - low, False
+        if type(one) is not Affine:
+            used += axes_of(one)
         else:
-            inside = False
-            used = [before or size != 1 for before, size in zip(used, one.shape)]
-        if not inside and 0 not in shape:
+            axis, start, step = one
+            last = start
+            if axis >= 0:
+                used.append(axis)
+                last += step * (shape[axis] - 1)
+            is_inside = 0 <= start < size and 0 <= last < size and output._array is None
+        if not is_inside and 0 not in shape:
             _check(one, output, (low, high), dimension, shape)
         maps.append(one)
-        sizes.append(high - low)
+        sizes.append(size)
     kept = shape
-    if False in used and 0 not in shape:
-        kept = tuple([size if is_used else 1 for size, is_used in zip(shape, used)])
+    if used != [*range(len(shape))]:
+        kept = tuple([size if axis in used or not size else 1 for axis, size in enumerate(shape)])
     return Selection(Transform(kept, tuple(maps), tuple(sizes)), shape)
 
 

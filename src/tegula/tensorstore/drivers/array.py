@@ -122,7 +122,7 @@ class ArrayDriver(Driver):
         """Return a spec with only the elements of a view, and the transform from the view to them."""
         selection = select(view, self.domain)
         origin = view.domain.inclusive_min
-        if selection.size:  # the indices of an empty view may be outside the array
+        if 0 not in selection.shape:  # the indices of an empty view may be outside the array
             shown = selection.present(selection.transform.take(self.values))
             axes = [axis for axis, size in enumerate(shown.shape) if size != 1 and shown.strides[axis] != 0]
             compact = shown[(*(slice(None) if axis in axes else 0 for axis in range(shown.ndim)), ...)]

@@ -174,10 +174,9 @@ class NodeDriver(Driver):
     def _get(self, transform: Transform) -> _Values:
         self.depend(writes=False)
         try:
-            values = self._base.read(transform, self.elements.field, None, is_point=False)
+            return np.asarray(self._base.read(transform, self.elements.field, None, is_point=False))
         except tegula.TegulaError as error:
             raise as_status(error) from error
-        return np.asarray(values)
 
     def write(self, transform: Transform, values: _Values) -> None:
         outer, parts = self.divided(transform)
