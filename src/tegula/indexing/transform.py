@@ -36,6 +36,9 @@ _Placed: TypeAlias = tuple[list[tuple[int, Any, int]], list[int], list["int | No
 lengths of the axes of the result; the axis of the view that each comes from; and whether there are index arrays."""
 
 
+_greatest: Final = np.maximum.reduce  # in half of the time of the method ``max``
+
+
 class Affine(NamedTuple):
     """An output map ``start + step * i``, where ``i`` is the index of an axis of the view; -1 stands for no axis."""
 
@@ -122,11 +125,13 @@ class Transform:
                 continue
             axis, start, step = parts[own]
             if step or axis < 0:
-                maps.append(Affine(axis, begin + stride * start, stride * step))
+                maps.append(affine((axis, begin + stride * start, stride * step)))
             else:
                 spread = [1] * len(lengths)
                 spread[axis] = lengths[axis]
-                maps.append(_array_map((start * stride + begin).reshape(spread)))
+                if stride != 1 or begin:
+                    start = start * stride + begin
+                maps.append(_array_map(start.reshape(spread)))
         names = self.names
         if names is not None:
             names = tuple([None if axis is None else names[axis] for axis in sources])
@@ -491,10 +496,12 @@ def _numbers(item: Any, size: int) -> IntArray | None:
         return np.flatnonzero(item) if item.size == size and item.any() else None
     if item.dtype.kind not in "iu":
         return None
+    if item.dtype == np.int64 and _greatest(item.view(np.uint64)) < size:  # negative numbers are the greatest
+        return item.copy()
     least, most = int(item.min()), int(item.max())
     if least < -size or most >= size:
         return None
-    numbers = item.astype(np.int64, copy=False)
+    numbers = item.astype(np.int64)
     return np.where(numbers < 0, numbers + size, numbers) if least < 0 else numbers
 
 

@@ -30,11 +30,10 @@ from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema import Schema
-from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.constraints.zarr3_codecs import Layout
 from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.elements import Elements, fill_of, shown_part, stored_fill
-from tegula.tensorstore.drivers.metadata import Metadata, Ranks, effective_domain, mismatch, ranks
+from tegula.tensorstore.drivers.metadata import Metadata, Ranks, Units, effective_domain, merged_units, mismatch, ranks
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
 from tegula.tensorstore.drivers.stored import ArraySpec, path_of
 from tegula.tensorstore.errors import StatusError, annotate, as_status, status
@@ -207,8 +206,8 @@ class KeyedSpec(ArraySpec):
             return self.schema.fill_value
         return fill_of(self.constraints.fill, self.shown)
 
-    def get_dimension_units(self) -> tuple[Unit | None, ...] | None:
-        units, rank = self.schema.dimension_units, self.get_rank()
+    def get_dimension_units(self) -> Units | None:
+        units, rank = merged_units(self.constraints.units, self.schema.dimension_units), self.get_rank()
         return (None,) * rank if units is None and rank is not None else units
 
     def get_schema(self) -> Schema:

@@ -23,9 +23,22 @@ from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY
 from tegula.tensorstore.json.arguments import MAX_RANK
 from tegula.tensorstore.json.binding import MISSING, array, array_of, dump, integer, invalid, member
 
-__all__ = ["Metadata", "Ranks", "ReadFill", "Reader", "effective_domain", "fill_of_spec", "mismatch", "ranks"]
+__all__ = [
+    "Metadata",
+    "Ranks",
+    "ReadFill",
+    "Reader",
+    "Units",
+    "effective_domain",
+    "fill_of_spec",
+    "merged_units",
+    "mismatch",
+    "ranks",
+    "units_to_json",
+]
 
 ReadFill: TypeAlias = Callable[[Any, DataType], npt.NDArray[Any] | None]
+Units: TypeAlias = tuple[Unit | None, ...]
 _MAX_SIZE: Final = 2**63 - 2
 
 
@@ -205,3 +218,20 @@ def _labels_of(names: Sequence[str | None] | None) -> list[str] | None:
     except StatusError:
         return None
     return labels
+
+
+def units_to_json(units: Units) -> list[str | None]:
+    """Write the units of dimensions."""
+    return [None if unit is None else str(unit) for unit in units]
+
+
+def merged_units(first: Units | None, second: Units | None) -> Units | None:
+    """Merge two sequences of units, which are compared as text, their form in documents."""
+    if first is None or second is None:
+        return second if first is None else first
+    if len(first) != len(second):
+        raise invalid(f"Invalid dimension_units: {len(first)} for {len(second)} dimensions")
+    if any(a is not None and b is not None and str(a) != str(b) for a, b in zip(first, second)):
+        shown = " and ".join(dump(units_to_json(units)) for units in (second, first))
+        raise invalid(f"Cannot merge dimension_units {shown}")
+    return tuple(b if a is None else a for a, b in zip(first, second))

@@ -25,7 +25,7 @@ from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.constraints.zarr3_codecs import Layout
 from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
-from tegula.tensorstore.drivers.metadata import Metadata, Ranks, Reader, mismatch
+from tegula.tensorstore.drivers.metadata import Metadata, Ranks, Reader, Units, mismatch
 from tegula.tensorstore.drivers.node import Division, new_shape
 from tegula.tensorstore.errors import status
 from tegula.tensorstore.index.domain import IndexDomain, check_labels
@@ -35,7 +35,6 @@ from tegula.tensorstore.spec.interface import ResizeOptions, on_demand
 
 __all__ = ["N5Driver", "N5Spec"]
 
-Units = tuple[Unit | None, ...]
 _REQUIRED = ("dimensions", "blockSize", "dataType", "compression")
 _MOST_BYTES = 2**31
 _TYPES = tuple(sorted(n5.TYPES))
@@ -116,14 +115,6 @@ class N5Spec(KeyedSpec):
 
     def get_fill_value(self) -> None:
         return None
-
-    def get_dimension_units(self) -> Units | None:
-        schema = Schema()
-        for units in (self.schema.dimension_units, self.constraints.units):
-            if units is not None:
-                schema._set_dimension_units(units)
-        rank = self.get_rank()
-        return (None,) * rank if schema.dimension_units is None and rank is not None else schema.dimension_units
 
     # --- documents
 
