@@ -162,6 +162,8 @@ def get(array: StoredArray, selection: Any) -> Any:
     described = array.kernel or _described(array)
     if described is None:
         return REFERENCE.get(array, selection)
+    if array.is_strict:
+        return None
     try:
         if described.checks:
             return described.get(selection, config.current().threads, bool)
@@ -221,7 +223,11 @@ def read(array: StoredArray, plan: Plan, out: Array) -> None:
     if described is not None and offset is not None:
         try:
             read = partial(described.read, plan, out, offset, config.current().threads)
-            done = read(bool) if described.checks else settling.settled(array, read, plan)
+            if array.is_strict:  # the kernel raises an error instead of calling a function
+                strictly = partial(read, None)
+                done = strictly() if described.checks else settling.settled(array, lambda _: strictly(), plan)
+            else:
+                done = read(bool) if described.checks else settling.settled(array, read, plan)
         except TegulaError as error:
             array.locate(error)
             raise

@@ -12,7 +12,7 @@ from functools import partial
 from math import prod
 from typing import Any, Final
 
-from tegula import config, engine
+from tegula import engine
 from tegula.arrays.array import Array
 from tegula.codecs import lacking
 from tegula.codecs.compressors.checksums import notices_changes
@@ -71,7 +71,8 @@ class _ArrayCheck:
         """Return the array for reading, and report options of codecs that the document must state for other readers."""
         visit, exam, metadata, document = self.visit, self.visit.exam, self.metadata, self.fmt.node_keys[0]
         try:
-            stored = engine.stored_array(exam.store, visit.path, metadata, allow_pickle=exam.allow_pickle)
+            how: dict[str, Any] = {"allow_pickle": exam.allow_pickle, "missing_chunks": exam.missing_chunks}
+            stored = engine.stored_array(exam.store, visit.path, metadata, **how)
             unstated = lacking(metadata.codecs, metadata.data_type, ndim=metadata.ndim)
         except (UnsupportedError, MetadataError) as error:
             visit.find_error(error, document)
@@ -111,6 +112,9 @@ class _ArrayCheck:
             exam.count(chunks=verdict.chunks, nbytes_stored=verdict.stored, nbytes_decoded=verdict.decoded)
             for kind, message in verdict.faults:
                 exam.find(kind, self.visit.path, key, message)
+            if verdict.absent and self.stored.is_strict:
+                text = f"{counted(verdict.absent, 'inner chunk')} not stored, first {verdict.first}"
+                exam.find("missing-chunk", self.visit.path, key, text)
             return
 
     def _outside(self, key: str) -> None:
@@ -164,7 +168,7 @@ class _ArrayCheck:
         elif self.stored is not None or metadata.shape:
             absent = max(0, prod(metadata.grid.counts(metadata.shape)) - seen)
             visit.exam.count(missing_chunks=absent)
-            if absent and config.current().missing_chunks == "error":
+            if absent and self.stored is not None and self.stored.is_strict:
                 visit.find("missing-chunk", "", f"{absent} of the chunks are not stored")
 
     def _find_misplaced(self) -> None:
@@ -270,12 +274,12 @@ def _set_entry(store: Store, path: str, name: str, fmt: Format, new: bytes) -> N
     write_consolidated(store, path, fmt.name, members)
 
 
-def _check_box(store: Store, path: str, metadata: ArrayMetadata, allow_pickle: bool, box: Box) -> _BoxResult:
-    """Check the chunks in a box of an array, in any process."""
-    visit = Visit(Examination(store, path, 0, None, allow_pickle), path)
+def _check_box(store: Store, path: str, metadata: ArrayMetadata, how: tuple[bool, str | None], box: Box) -> _BoxResult:
+    """Check the chunks in a box of an array, in any process; `how` ends the arguments of an `Examination`."""
+    visit = Visit(Examination(store, path, 0, None, *how), path)
     array = _ArrayCheck(visit, find_format(metadata.format), metadata)
     # another one, since findings about documents are reported once, not for each box
-    exam = visit.exam = Examination(store, path, _KEPT, None, allow_pickle)
+    exam = visit.exam = Examination(store, path, _KEPT, None, *how)
     chunks = cells(metadata.grid.touched(box))
 
     def check(coords: Coords) -> None:
@@ -294,7 +298,8 @@ def _check_boxes(main: _ArrayCheck, stored: StoredArray, share: Share[_BoxResult
     if share.plan is not None and name not in share.plan.pieces:  # not readable when the plan was made
         share = replace(share, ledger=UNRECORDED, plan=None)
     array = Array(stored, name, read_only=True)
-    check = partial(_check_box, exam.store, visit.path, main.metadata, exam.allow_pickle)
+    how = exam.allow_pickle, exam.missing_chunks
+    check = partial(_check_box, exam.store, visit.path, main.metadata, how)
     for (numbers, counts, findings), size in shared_results(share, name, check, chunk_boxes(array), array):
         part = exam.part()
         part.numbers.update(numbers)

@@ -67,8 +67,9 @@ def check(
 ) -> CheckReport:
     """Check an array, or a group or table with all its members, for damaged, missing and stray data.
 
-    Every document is parsed and every stored chunk decoded; one fault does not hide another. Nothing is changed unless
-    `repair` is true: each finding then says what repairing would do. Memory is bounded by a few chunks, the names of
+    Every document is parsed and every stored chunk decoded; one fault does not hide another. Chunks that are not stored
+    are faults if the node, or the setting, has ``missing_chunks="error"``. Nothing is changed unless `repair` is true:
+    each finding then says what repairing would do. Memory is bounded by a few chunks, the names of
     the open groups, and the findings that are kept.
 
     Parameters
@@ -141,7 +142,8 @@ def check(
         if writes and (store.read_only or (isinstance(source, (Array, Group, Table)) and source.read_only)):
             raise ReadOnlyError('it was opened for reading; open it with mode="r+" to repair it', path=store.url)
         listed = listable(store, path, damaged=True)
-        exam = Examination(listed, path, max_findings, one_at_a_time(progress), allow_pickle)
+        rule = source.missing_chunks if isinstance(source, (Array, Group, Table)) else None
+        exam = Examination(listed, path, max_findings, one_at_a_time(progress), allow_pickle, rule)
         if listed is not store:
             message = "the store can't be listed, so only known keys are checked"
             exam.find("not-listed", path, f"{path}/" if path else "", message)

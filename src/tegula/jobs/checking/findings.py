@@ -310,6 +310,7 @@ class Examination:
     most: int  # findings to keep
     progress: Progress | None
     allow_pickle: bool
+    missing_chunks: str | None = None
     share: Share[Any] | None = None  # checks the chunks, if not this process does
     findings: list[tuple[Finding, Repair | None]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)  # findings of each kind
@@ -324,7 +325,8 @@ class Examination:
 
     def part(self) -> Examination:
         """Return an examination of a part, which another thread may carry out; see `add`."""
-        return Examination(self.store, self.path, self.most, self.progress, self.allow_pickle, self.share)
+        how = self.allow_pickle, self.missing_chunks, self.share
+        return Examination(self.store, self.path, self.most, self.progress, *how)
 
     def add(self, part: Examination) -> None:
         """Add the results of a part, as if it had been examined here."""

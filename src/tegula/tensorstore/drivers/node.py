@@ -148,10 +148,13 @@ class NodeDriver(Driver):
         selection, joint = numpy_selection(indices[:outer])
         if not self._fill_missing:
             self._refuse_missing(selection)
-        return self._picked(selection, joint, indices[outer:])
+        return self._picked(selection, joint, indices[outer:], strict=not self._fill_missing)
 
-    def _get(self, selection: tuple[Any, ...], joint: int) -> _Values:
+    def _get(self, selection: tuple[Any, ...], joint: int, strict: bool = False) -> _Values:
         array, field = self.array, self.elements.field
+        if strict:  # inner chunks of shards, which `_refuse_missing` does not know
+            array = _another_object(array)
+            array.missing_chunks = "error"
         chosen = selection if field is None else (field, *selection)
         try:
             values = array.vindex[chosen] if joint else array[chosen]
@@ -159,8 +162,8 @@ class NodeDriver(Driver):
             raise as_status(error) from error
         return joint_first(np.asarray(values), selection, joint) if joint else np.asarray(values)
 
-    def _picked(self, selection: tuple[Any, ...], joint: int, inner: Indices) -> _Values:
-        shown = self.elements.present(self._get(selection, joint))
+    def _picked(self, selection: tuple[Any, ...], joint: int, inner: Indices, strict: bool = False) -> _Values:
+        shown = self.elements.present(self._get(selection, joint, strict))
         return shown if self._is_whole(inner) else pick(shown, array_rank(selection), inner)
 
     def write(self, indices: Indices, values: _Values) -> None:
