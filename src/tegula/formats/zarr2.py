@@ -306,9 +306,6 @@ def serialize(metadata: NodeMetadata) -> dict[str, bytes]:
     else:
         old = plain_zarr2(load(documents[".zarray"], ".zarray")) if ".zarray" in documents else None
         changes = _document(metadata) if old is None else {"shape": [*metadata.shape]}
-        if old is not None and 0 in old["chunks"] and 0 not in metadata.shape:
-            # chunks of length 0 are valid only as long as the array is empty
-            changes["chunks"] = [*metadata.grid.largest_chunk()]
         out[".zarray"] = rewrite(documents, ".zarray", changes, STYLE, old)
     if metadata.attributes or ".zattrs" in documents:
         out[".zattrs"] = replace_document(documents, ".zattrs", metadata.attributes, STYLE)

@@ -6,7 +6,7 @@ A runner or a ledger checks the chunks box by box instead; the findings and numb
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from math import prod
@@ -24,15 +24,14 @@ from tegula.errors import ConflictError, MetadataError, NotFoundError, TegulaErr
 from tegula.formats import Format, find_format
 from tegula.formats.documents import load, rewrite
 from tegula.formats.keys import Style
-from tegula.hierarchy.consolidating import read_consolidated, write_consolidated
 from tegula.hierarchy.sources import Source
-from tegula.jobs.checking.documents import Visit, visited, write_document
+from tegula.jobs.checking.documents import Visit, set_document, visited, write_document
 from tegula.jobs.checking.findings import Examination, Finding, Repair
 from tegula.jobs.ledger import UNRECORDED
 from tegula.jobs.misplaced import Misplaced
 from tegula.jobs.sharing import Code, Share, shared_results
 from tegula.jobs.units import Box, chunk_boxes
-from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
+from tegula.metadata.nodes import ArrayMetadata
 from tegula.runtime.quantities import counted
 from tegula.stores import Store
 from tegula.stores.capabilities import EmptyDirectories, blocked_by
@@ -176,8 +175,8 @@ class _ArrayCheck:
         visit, fmt = self.visit, self.fmt
         field, repair = self.misplaced.field_of(fmt), None
         if field is not None and not visit.exam.numbers["seen"]:
-            act = partial(_set_encoding, visit, fmt, field)
-            repair = Repair(f"set {field[0]} to {json.dumps(field[1])}", act)
+            new = rewrite(visit.documents, fmt.shape_key, dict([field]), Style())
+            repair = Repair(f"set {field[0]} to {json.dumps(field[1])}", partial(set_document, visit, fmt, new))
         encode, exists = self.metadata.keys.encode, visit.exam.store.exists
         twice = all(exists(visit.prefix + encode(coords)) for coords in self.misplaced.some)
         text, severity = self.misplaced.message(fmt, self.metadata), "warning" if twice else None
@@ -245,33 +244,6 @@ class _ArrayCheck:
             text = " and ".join(f"{name} is {sizes[name]!r:.40}, not {number}" for name, number in right.items())
             severity = None if "nbytes" in right else "note"
             visit.find("wrong-counts", document, text, severity=severity, repair=repair)
-
-
-def _set_encoding(visit: Visit, fmt: Format, field: tuple[str, Any]) -> None:
-    """Write a field of an array's document, and of the copies of the document in consolidated metadata."""
-    store, key = visit.exam.store, visit.prefix + fmt.shape_key
-    raw, generation = store.get(key, with_generation=True)
-    if raw != visit.documents[fmt.shape_key]:
-        raise ConflictError("another process has changed the document; run the check again", key=key)
-    new = rewrite(visit.documents, fmt.shape_key, dict([field]), Style())
-    write_document(visit.exam, key, new, generation)
-    parts = visit.path.split("/") if visit.path else []
-    for depth in range(len(parts)):
-        _set_entry(store, "/".join(parts[:depth]), "/".join(parts[depth:]), fmt, new)
-
-
-def _set_entry(store: Store, path: str, name: str, fmt: Format, new: bytes) -> None:
-    """Replace the document of a member in the consolidated metadata of a group, if it has an entry there."""
-    group = engine.read_metadata(store, path, fmt.name)
-    if not isinstance(group, GroupMetadata) or name not in (read_consolidated(store, path, group) or {}):
-        return
-
-    def members() -> Iterator[tuple[str, Mapping[str, bytes]]]:
-        for member, documents in (read_consolidated(store, path, group) or {}).items():
-            if member:
-                yield member, {**documents, fmt.shape_key: new} if member == name else documents
-
-    write_consolidated(store, path, fmt.name, members)
 
 
 def _check_box(store: Store, path: str, metadata: ArrayMetadata, how: tuple[bool, str | None], box: Box) -> _BoxResult:

@@ -80,8 +80,8 @@ def check(
         Path below it.
     repair : bool
         Repair faults that can be repaired without loss: remove temporary files of dead writers, rewrite consolidated
-        metadata and wrong counts, state the keys that the chunks have, and cut off rows that were not written to all
-        columns of a table.
+        metadata, wrong counts and members that a specification does not allow, state the keys that the chunks have,
+        and cut off rows that were not written to all columns of a table.
     dry_run : bool
         Repair nothing, even if `repair` is true; the attribute `repair` of each finding says what would be done.
     max_findings : int

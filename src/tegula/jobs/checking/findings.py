@@ -44,7 +44,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "unstated-option": Kind(
         "warning", "Convert the array, which writes the option, or add it to the document by hand."
     ),
-    "unusual-document": Kind("note", "Other readers may refuse it: correct it by hand, or convert the node."),
+    "unusual-document": Kind("note", "Other readers may refuse it: repair it, correct it by hand, or convert it."),
     "implicit-group": Kind("note", "Create the group's document, so that other programs see it as a group."),
     # --- chunks
     "unreadable": Kind("error", "Check permissions, links and the disk, then run the check again."),
