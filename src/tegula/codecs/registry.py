@@ -22,7 +22,7 @@ _PREFIX: Final = "numcodecs."
 # by kind, the module of each codec in this package or its folders
 _ARRAYS: Final = {
     "transpose": "transpose", "cast_value": "cast_value", "scale_offset": "scale_offset", "bitround": "bitround",
-    "reshape": "reshape",
+    "reshape": "reshape", "zarrs.squeeze": "reshape",
 }  # fmt: skip
 _SERIALIZERS: Final = {
     "bytes": "bytes", "sharding_indexed": "sharding", "packbits": "packbits", "n5_default": "n5",

@@ -19,7 +19,7 @@ ARRAY_TO_BYTES: Final = frozenset(
     " numcodecs.zfpy".split()
 )
 ARRAY_TO_ARRAY: Final = frozenset(
-    ["transpose", "cast_value", "scale_offset", "bitround", "reshape"]
+    ["transpose", "cast_value", "scale_offset", "bitround", "reshape", "zarrs.squeeze"]
     + [f"numcodecs.{name}" for name in ("delta", "bitround", "fixedscaleoffset", "quantize", "packbits", "astype")]
 )
 _KNOWN: Final = ARRAY_TO_BYTES | ARRAY_TO_ARRAY | {"blosc", "gzip", "zstd", "crc32c", "conditional"}

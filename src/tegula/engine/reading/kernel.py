@@ -58,6 +58,7 @@ def _described(array: StoredArray) -> KernelArray | None:
     is_remote = array.store.is_remote
     if (
         chain is None
+        or array.metadata.keys.digits
         or not array.fill.dtype.itemsize
         or (is_remote and (_is_nested(array) or windows.has_windows(array)))
     ):

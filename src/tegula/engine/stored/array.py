@@ -166,11 +166,9 @@ class StoredArray(frozen.Frozen):
     def look_up(self) -> None:
         """Look up `key_template`, `one_shape` and `is_plain`, before the first chunk is read."""
         metadata, dtype = self.metadata, self.fill.dtype
-        template = metadata.keys.template(metadata.ndim)
-        prefix = self.prefix if template else ""
         object.__setattr__(self, "one_shape", None if metadata.dense else metadata.grid.one_shape)
         object.__setattr__(self, "is_plain", self.field is None and dtype.names is None and not dtype.hasobject)
-        object.__setattr__(self, "key_template", prefix.replace("{", "{{").replace("}", "}}") + template)
+        object.__setattr__(self, "key_template", metadata.keys.template(metadata.ndim, self.prefix))
 
     def with_metadata(self, metadata: ArrayMetadata) -> StoredArray:
         """Return the array with other metadata that has the same chunks, which need not be looked up again."""
