@@ -10,6 +10,7 @@ from tegula import config
 from tegula.engine.concurrency.retries import back_off
 from tegula.errors import StoreError, TegulaError
 from tegula.formats import ALL_KEYS, COMMON_KEYS, FORMATS, Format, find_format, is_common, next_keys, parse
+from tegula.formats.keys import NETCDF_KEY
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
 from tegula.runtime.deferred import Later
 from tegula.stores.arguments import Generation
@@ -69,6 +70,8 @@ class _Documents(Mapping[str, bytes]):
         self._store = store
         self._prefix = f"{path}/" if path else ""
         self._known: dict[str, bytes | None] = {} if known is None else known
+        if store.is_remote:
+            self._known.setdefault(NETCDF_KEY, None)
         self._keys = keys
         self._kept = self._together = kept
         self._used: set[str] = set()
@@ -173,6 +176,8 @@ def documents_of(
     if single and not store.is_remote:  # the usual case
         return [_Documents(store, paths[0])]
     wanted = ALL_KEYS if keys is None else keys
+    if store.is_remote:
+        wanted = [key for key in wanted if key != NETCDF_KEY]
     if kept and len(paths) == 1 and store.is_remote and document_cache.applies(store):
         return [_Documents(store, paths[0], keys=wanted, kept=True)]
     values: list[dict[str, bytes | None]] = [{} for _ in paths]

@@ -17,6 +17,7 @@ from tegula.display.markup import shorten
 from tegula.engine.documents.reading import documents_of
 from tegula.errors import ConflictError, MetadataError, StoreError, TegulaError, UnsupportedError
 from tegula.formats import ALL_KEYS, FORMATS, Format, find_format, oddities
+from tegula.formats.keys import NETCDF_KEY
 from tegula.formats.leniency import corrected
 from tegula.hierarchy.consolidating import read_consolidated, write_consolidated
 from tegula.hierarchy.group import Group
@@ -271,6 +272,7 @@ class ConsolidatedCheck:
         if not reachable:
             self.complete = False  # metadata made anew would leave out the members of an implicit group
         own = {key: raw for key, raw in visit.documents.items() if key in self.fmt.keys}
+        own.pop(NETCDF_KEY, None)
         if not _alike(own, entry, self.fmt, metadata):
             message = f"the copy of {name or 'the group itself'!r} differs from the document"
             self.findings.append((name, "consolidated-differs", message))

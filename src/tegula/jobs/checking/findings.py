@@ -91,6 +91,7 @@ _FOREIGN: Final = [
     (re.compile(pattern).search, kind, writer)
     for pattern, kind, writer in [
         (r"(?:\A|/)\.tegula_(?:job/(?!plan\.json\Z).*|job-[^/]*/.*|complete)\Z", "", "a job of tegula"),
+        (r"(?:\A|/)\.ncz(?:arr|group|array|attrs?)\Z", "", "the netCDF library, version 4.8.0"),
         (rf"(?:\A|/)(?:(?:{_FILES})\Z|(?:{_DIRECTORIES})/)", "system-files", "an operating system"),
         (r"\.[0-9a-f]{32}\.partial\Z", "foreign-temporary", "a writer of zarr-python"),
         (r"#[0-9]+\Z", "foreign-temporary", "a writer of the library object_store"),
@@ -359,7 +360,7 @@ class Examination:
                 self.findings.append((finding, repair))
 
     def find_foreign(self, path: str, key: str) -> bool:
-        """Return whether another program or a job has made a key; report it, unless it is a record of a job."""
+        """Return whether another program or a job has made a key; report it, unless it belongs there."""
         kind, writer = next(((kind, writer) for search, kind, writer in _FOREIGN if search(key)), (None, ""))
         if kind == "system-files":  # reported together, by `close`
             with self.lock:
