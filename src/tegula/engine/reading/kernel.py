@@ -92,6 +92,8 @@ def reads_in_kernel(array: StoredArray) -> bool:
     """Return whether the kernel itself decodes and encodes the elements of an array, wherever its chunks are."""
     if executors.choose(config.current().executor) is None or array.metadata.data_type.variable:
         return False
+    if array.metadata.keys.digits:
+        return False
     return array.dtype.itemsize > 0 and array.chain.native is not None
 
 
