@@ -138,6 +138,11 @@ def check_missing_chunks(value: object) -> str:
     ------
     MetadataError
         If it is neither ``"fill"`` nor ``"error"``.
+
+    Examples
+    --------
+    >>> check_missing_chunks("fill")
+    'fill'
     """
     if not isinstance(value, str) or value not in ("fill", "error"):
         raise MetadataError(f"missing_chunks must be fill or error, not {value!r:.80}", field="missing_chunks")

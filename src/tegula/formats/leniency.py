@@ -86,9 +86,9 @@ def plain_zarr2(document: Document, note: Note = _ignore) -> Document:
             note(name, f"{name} has floating-point numbers")
             changes[name] = [int(size) if type(size) is float and size.is_integer() else size for size in sizes]
     chunks = changes.get("chunks", document.get("chunks"))
-    if (lengths := _plain_lengths(chunks, repeat(1))) is not chunks:
-        note("chunks", _instead("chunks", chunks, lengths))
-        changes["chunks"] = lengths
+    if (proper := _plain_lengths(chunks, repeat(1))) is not chunks:
+        note("chunks", _instead("chunks", chunks, proper))
+        changes["chunks"] = proper
     for name in ("filters", "compressor"):
         if name not in document:
             note(name, f"the document has no member {name!r}; none is used")

@@ -165,21 +165,22 @@ def get(array: StoredArray, selection: Any) -> Any:
     described = array.kernel or _described(array)
     if described is None:
         return REFERENCE.get(array, selection)
-    if array.is_strict:
+    settings = config.current()
+    if (array.missing_chunks or settings.missing_chunks) == "error":
         return None
     try:
         if described.checks:
-            return described.get(selection, config.current().threads, bool)
+            return described.get(selection, settings.threads, bool)
         # only this process changes the store, and it has not done so: `settled` has nothing to do
         changes = array.store.changes
         if changes is not None and changes == array.changes:
             try:
-                result = described.get(selection, config.current().threads, bool)
+                result = described.get(selection, settings.threads, bool)
                 if array.store.changes == changes:
                     return result
             except TegulaError:  # another thread may have replaced the array: `settled` finds out
                 pass
-        result = settling.settled(array, partial(described.get, selection, config.current().threads))
+        result = settling.settled(array, partial(described.get, selection, settings.threads))
         if (node := array.node) is not None and node.cuts(array.metadata.shape):
             return None  # reading by a plan checks whether the array still has the selected elements
         object.__setattr__(array, "changes", changes)
