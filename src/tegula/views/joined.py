@@ -114,6 +114,10 @@ class Joined:
         return f"{first} and {others} other{'s' if others > 1 else ''}" if others else first
 
     @property
+    def missing_chunks(self) -> str | None:
+        return None  # each member has its own
+
+    @property
     def read_only(self) -> bool:
         return any(member.read_only for member in self.members)
 

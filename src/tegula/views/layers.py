@@ -42,6 +42,7 @@ class Gap:
     names = None
     fill = None
     read_only = False
+    missing_chunks = None
     concurrency = 0
     attrs: Mapping[str, Any] = {}
     attributes: Mapping[str, Any] = {}

@@ -165,16 +165,21 @@ class NodeDriver(Driver):
         outer, parts = self.divided(transform)
         if not self._fill_missing:
             self._refuse_missing(outer)
-        shown = self.elements.present(self._get(outer))
+        shown = self.elements.present(self._get(outer, strict=not self._fill_missing))
         return shown if parts is None else parts.take(shown)
 
     def depend(self, *, writes: bool) -> None:
         """Add the document to the keys that an atomic transaction depends on."""
 
-    def _get(self, transform: Transform) -> _Values:
+    def _get(self, transform: Transform, *, strict: bool = False) -> _Values:
         self.depend(writes=False)
+        base = self._base
+        if strict:  # inner chunks of shards, which `_refuse_missing` does not know
+            array = _another_object(self.array)
+            array.missing_chunks = "error"
+            base = ViewedArray(array)
         try:
-            return np.asarray(self._base.read(transform, self.elements.field, None, is_point=False))
+            return np.asarray(base.read(transform, self.elements.field, None, is_point=False))
         except tegula.TegulaError as error:
             raise as_status(error) from error
 
