@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import sys
+from enum import StrEnum
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -13,17 +17,22 @@ from tegula.display.markup import printable
 from tegula.errors import UnsupportedError
 
 if TYPE_CHECKING:
+    from tegula.display.info import Info
+    from tegula.display.tree import Tree
     from tegula.extracts.windows import Window
 
 __all__ = [
     "AllowPickle",
     "AsJson",
+    "Colour",
+    "Colours",
     "Quiet",
     "QuietButJson",
     "Raw",
     "as_options",
     "print_json",
     "print_message",
+    "print_text",
     "say_decoded",
 ]
 
@@ -40,6 +49,29 @@ AllowPickle = Annotated[
     bool,
     typer.Option("--allow-pickle", help="Unpickle Python objects, which can run any code: only for trusted data."),
 ]
+
+
+class Colours(StrEnum):
+    """When text has colours."""
+
+    auto = "auto"
+    always = "always"
+    never = "never"
+
+
+Colour = Annotated[
+    Colours,
+    typer.Option("--colour", "--color", help="Use colours; auto does on a terminal, unless NO_COLOR is set."),
+]
+
+
+def print_text(shown: Info | Tree, colour: Colours) -> None:
+    """Print facts or a tree; on a terminal wrapped to its width, and in colours."""
+    on_terminal = sys.stdout.isatty()
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    colours = colour is Colours.always or (colour is Colours.auto and on_terminal and not plain)
+    width = shutil.get_terminal_size().columns if on_terminal else None
+    typer.echo(shown.as_text(width, colours=colours), color=colours)
 
 
 def say_decoded(part: Window) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os.path
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import typer
@@ -12,7 +13,7 @@ import typer
 from tegula.arrays.array import Array
 from tegula.cli.completion import complete_target
 from tegula.cli.values import parse_value
-from tegula.errors import UnsupportedError
+from tegula.errors import NotFoundError, UnsupportedError
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open_stored as open_node
 from tegula.stores.targets.opening import options_of_both
@@ -131,7 +132,11 @@ def open_target(
         Passed to `tegula.open`.
     """
     split_target(target)
-    node = open_node(target, mode, storage_options=dict(settings or ()), **options)
+    try:
+        node = open_node(target, mode, storage_options=dict(settings or ()), **options)
+    except NotFoundError:
+        import_module("tegula.cli.unfinished").warn_of_jobs_at(target, dict(settings or ()))
+        raise
     with node.store:
         yield node
 

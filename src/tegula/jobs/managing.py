@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tegula.display.markup import printable
+from tegula.engine.documents.finding import children
 from tegula.engine.nodes.deleting import remove_incomplete
 from tegula.errors import AlreadyExistsError, NotFoundError
 from tegula.jobs.ledger import DIRECTORY, Ledger, survives
@@ -19,7 +20,7 @@ from tegula.stores import Store
 from tegula.stores.targets.opening import store_of
 from tegula.stores.targets.paths import address_of, local_path, location_of
 
-__all__ = ["JobState", "clean_job", "discard", "list_jobs", "refuse_running", "show_job"]
+__all__ = ["JobState", "clean_job", "discard", "jobs_around", "list_jobs", "refuse_running", "show_job"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,26 @@ def show_job(target: Any, path: str = "", *, storage_options: Mapping[str, Any] 
     if state is None:
         raise NotFoundError("no job is under way or was interrupted here", path=location_of(store, path))
     return state
+
+
+def jobs_around(store: Store, path: str) -> list[JobState]:
+    """Return the jobs that write a node, a group above it or, where looking costs no request, a member of it.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> jobs_around(tegula.MemoryStore(), "era/t")
+    []
+    """
+    if not survives(store):
+        return []
+    parts = path.split("/") if path else []
+    paths = ["/".join(parts[:depth]) for depth in range(len(parts) + 1)]
+    if store.local_directory is not None:
+        prefix = f"{path}/" if path else ""
+        paths += [child.rstrip("/") for child in children(store, prefix)]
+    states = [_state_of(store, target) for target in paths]
+    return [state for state in states if state is not None]
 
 
 def clean_job(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 from typer.testing import CliRunner
 
 import tegula
@@ -49,3 +51,29 @@ def test_an_interrupted_pyramid_is_shown_resumed_and_removed(tmp_path: Path) -> 
         run("downsample", source, target, "--part", "2/2", "-q")
     assert tegula.open(target)["s3"].shape == (8, 8)
     assert "the target is complete, but the options" in run(*part, "--method", "mode", code=1)
+
+
+def test_an_incomplete_target_is_said_to_be_incomplete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tegula.jobs.units.BLOCK_BYTES", 1)
+    source, target = tmp_path / "x.zarr", tmp_path / "y.zarr"
+    tegula.create_group(source).create_array("t", shape=(8,), chunks=(2,), dtype="i4")[...] = 1
+
+    def run(*words: object, code: int = 0) -> Result:
+        result = CliRunner().invoke(app, [*map(str, words)])
+        assert result.exit_code == code, result.output
+        return result
+
+    run("convert", source, target, "--part", "1/2", "--chunks", "1")
+    begin = f"tegula: warning: {target} is incomplete: tegula convert from {source} was interrupted at 50 %; "
+    for words in (["info", target], ["tree", target], ["tree", tmp_path]):
+        assert run(*words).stderr.startswith(begin)
+    shown = json.loads(run("info", target, "--json").stdout)
+    assert [job["units_done"] for job in shown["jobs"]] == [4]
+    # what can't be opened yet
+    said = run("cat", f"{target}::t", code=1).stderr.splitlines()
+    assert [line.startswith(start) for line, start in zip(said, [begin, "tegula: error: "], strict=True)] == [
+        True,
+        True,
+    ]
+    run("convert", source, target, "--part", "2/2", "--chunks", "1")
+    assert run("info", target).stderr == ""

@@ -25,7 +25,7 @@ from tegula.cli.targets import (
     split_target,
     target_argument,
 )
-from tegula.display.info import columns
+from tegula.display.layout import columns
 from tegula.display.markup import printable
 from tegula.errors import SelectionError
 from tegula.extracts.selections import parse_selection

@@ -20,7 +20,7 @@ from tegula.cli.targets import (
     target_argument,
 )
 from tegula.cli.values import parse_value
-from tegula.display.info import columns
+from tegula.display.layout import columns
 from tegula.display.markup import printable
 from tegula.jobs.downsampling.downsample import Pyramid
 from tegula.jobs.downsampling.downsample import downsample as downsample_array

@@ -12,7 +12,7 @@ import typer
 from tegula.arrays.array import Array
 from tegula.cli.reporting import AllowPickle, AsJson, Raw, print_json, say_decoded
 from tegula.cli.targets import StorageOptions, Target, needs_array, open_target
-from tegula.display.info import columns
+from tegula.display.layout import columns
 from tegula.display.markup import printable
 from tegula.errors import UnsupportedError
 from tegula.extracts.values import array_to_json

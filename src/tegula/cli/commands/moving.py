@@ -153,10 +153,8 @@ def _destination(source: str, target: str) -> tuple[str, str]:
 
 def _is_plain_directory(path: str) -> bool:
     """Return whether a path is a directory with entries that is neither a node nor the target of a copy to resume."""
-    if not os.path.isdir(path) or _is_node(path):
-        return False
-    names = os.listdir(path)
-    return bool(names) and DIRECTORY not in names
+    names = os.listdir(path) if os.path.isdir(path) else []
+    return bool(names) and DIRECTORY not in names and not _is_node(path)
 
 
 def _is_node(target: str) -> bool:
