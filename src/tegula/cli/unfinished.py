@@ -8,13 +8,13 @@ from typing import Any
 
 from tegula.cli.reporting import print_message
 from tegula.errors import TegulaError
-from tegula.jobs.managing import JobState, jobs_around
+from tegula.jobs.managing import Done, JobState, done_before, jobs_around
 from tegula.stores import Store
 from tegula.stores.secrets import redacted
 from tegula.stores.targets.opening import store_of
 from tegula.stores.targets.paths import address_of, local_path
 
-__all__ = ["job_text", "warn_of_jobs", "warn_of_jobs_at"]
+__all__ = ["done_at", "job_text", "warn_of_jobs", "warn_of_jobs_at"]
 
 
 def warn_of_jobs(store: Store, path: str) -> list[JobState]:
@@ -31,6 +31,15 @@ def warn_of_jobs_at(target: str, options: Mapping[str, Any]) -> None:
         outer, inner, _ = address_of(target, "")
         with store_of(outer, read_only=True, storage_options=options) as store:
             warn_of_jobs(store, inner)
+
+
+def done_at(target: str, inner: str, options: Mapping[str, Any] | None) -> dict[str, Done]:
+    """Return what an interrupted job at a target has done, by array; nothing if that can't be read."""
+    with suppress(TegulaError):
+        outer, inner, _ = address_of(target, inner)
+        with store_of(outer, read_only=True, storage_options=options) as store:
+            return done_before(store, inner)
+    return {}
 
 
 def job_text(job: JobState) -> str:

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 import tegula
 from tegula.cli.program import app
+from tegula.jobs.managing import done_before
 
 
 def test_a_path_without_jobs_differs_from_a_missing_path(tmp_path: Path) -> None:
@@ -69,6 +70,7 @@ def test_an_incomplete_target_is_said_to_be_incomplete(tmp_path: Path, monkeypat
         assert run(*words).stderr.startswith(begin)
     shown = json.loads(run("info", target, "--json").stdout)
     assert [job["units_done"] for job in shown["jobs"]] == [4]
+    assert done_before(tegula.store_of(target), "") == {"t": (0.5, 16)}
     # what can't be opened yet
     said = run("cat", f"{target}::t", code=1).stderr.splitlines()
     assert [line.startswith(start) for line, start in zip(said, [begin, "tegula: error: "], strict=True)] == [

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from contextlib import ExitStack
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +26,7 @@ from tegula.cli.targets import (
     split_target,
     target_argument,
 )
+from tegula.cli.unfinished import done_at
 from tegula.display.layout import columns
 from tegula.display.markup import printable
 from tegula.errors import SelectionError
@@ -172,7 +174,12 @@ def convert(
             stream = stack.enter_context(output(file))
         with (
             open_target(source, "r", storage_option, allow_pickle=allow_pickle) as node,
-            progress_line(quiet, node, command="" if options["resume"] is None else "convert") as progress,
+            progress_line(
+                quiet,
+                node,
+                command="" if options["resume"] is None else "convert",
+                earlier=partial(done_at, target, path or "", options["target_storage_options"]) if resume else dict,
+            ) as progress,
         ):
             report = convert_node(node, target, path=path or "", progress=progress, **options)
         if file is not None:

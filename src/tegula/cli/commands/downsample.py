@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import cache
+from math import prod
 from typing import Annotated, Any
 
 import typer
 
+from tegula.arrays.array import Array
 from tegula.cli.commands.convert import parse_codecs, parse_lengths, parse_option, parse_rules
 from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AsJson, QuietButJson, print_json, print_message
@@ -19,11 +22,13 @@ from tegula.cli.targets import (
     split_target,
     target_argument,
 )
+from tegula.cli.unfinished import done_at
 from tegula.cli.values import parse_value
 from tegula.display.layout import columns
 from tegula.display.markup import printable
 from tegula.jobs.downsampling.downsample import Pyramid
 from tegula.jobs.downsampling.downsample import downsample as downsample_array
+from tegula.jobs.managing import Done
 from tegula.runtime.quantities import counted
 
 __all__ = ["downsample"]
@@ -139,11 +144,24 @@ def downsample(
         options["target_storage_options"] = target_options
     options["resume"] = resume_argument(resume, split_target(source)[0] if store is None else store)
     # write the levels
-    with (
-        open_target(source, "r" if target is not None or dry_run else "r+", storage_option) as node,
-        progress_line(quiet, node, command="" if options["resume"] is None else "downsample") as progress,
-    ):
-        pyramid = downsample_array(node, store, progress=progress, **options)
+    with open_target(source, "r" if target is not None or dry_run else "r+", storage_option) as node:
+
+        @cache
+        def planned() -> Pyramid:
+            return downsample_array(node, store, **{**options, "dry_run": True, "resume": None, "part": None})
+
+        def sizes() -> dict[str, int]:
+            levels = planned().levels  # which refuses all but arrays
+            assert isinstance(node, Array)
+            written = levels if levels[0].path == "s0" else levels[1:]  # without SOURCE, which stays where it is
+            return {level.path: prod(level.shape) * node.dtype.itemsize for level in written}
+
+        def earlier() -> dict[str, Done]:
+            return done_at(planned().target, "", options.get("target_storage_options")) if resume else {}
+
+        command = "" if options["resume"] is None else "downsample"
+        with progress_line(quiet, sizes=sizes, command=command, earlier=earlier) as progress:
+            pyramid = downsample_array(node, store, progress=progress, **options)
     if as_json:
         print_json(pyramid.as_dict())
     elif not quiet:

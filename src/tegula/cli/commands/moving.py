@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -23,6 +24,7 @@ from tegula.cli.targets import (
     split_target,
     target_argument,
 )
+from tegula.cli.unfinished import done_at
 from tegula.errors import NotFoundError, TegulaError
 from tegula.hierarchy.copying import CopyReport, delete, move
 from tegula.jobs.copying import copy
@@ -67,11 +69,12 @@ def cp(
     copy when it is complete.
     """
     options = options_of_second(source, target, storage_option, target_storage_option)
+    store, inner = _destination(source, target)
+    earlier = partial(done_at, store, inner, options) if resume else dict
     with (
         _source(source, "r", storage_option) as (origin, origin_options),
-        byte_line(quiet, lambda: _stored(source, storage_option), command="cp" if resume else "") as progress,
+        byte_line(quiet, lambda: _stored(source, storage_option), "cp" if resume else "", earlier) as progress,
     ):
-        store, inner = _destination(source, target)
         report = copy(
             origin, store, path=inner, overwrite=overwrite, progress=progress,
             storage_options=origin_options, target_storage_options=options, resume=resume, part=part,
