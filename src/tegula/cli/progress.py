@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from math import prod
@@ -14,11 +16,12 @@ from tegula.cli.reporting import print_message
 from tegula.cli.targets import Node
 from tegula.display.markup import printable
 from tegula.errors import TegulaError
+from tegula.extracts.windows import Window
 from tegula.jobs.managing import Done
 from tegula.jobs.units import arrays_below, with_known_members
 from tegula.runtime.quantities import human_bytes, human_seconds
 
-__all__ = ["amounts", "byte_line", "progress_line"]
+__all__ = ["amounts", "byte_line", "progress_line", "reading_line"]
 
 Report = Callable[[str, int, int], None]
 
@@ -102,6 +105,30 @@ def byte_line(
         yield lambda path, values, nbytes: line.show(path, max(nbytes, before))
 
 
+@contextmanager
+def reading_line(quiet: bool, part: Window, name: str) -> Iterator[Window]:
+    """Show how much of a window has been read, as `progress_line` does; yield the window to read from."""
+    with byte_line(quiet, lambda: prod(part.shape) * part.array.dtype.itemsize) as show:
+        watched: Any = part.array if show is None else _Watched(part.array, partial(show, name, 0))
+        yield replace(part, array=watched)
+
+
+class _Watched:
+    """An array that reports the number of bytes that have been read."""
+
+    def __init__(self, array: Any, report: Callable[[int], None]) -> None:
+        self._array, self._report, self._done = array, report, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._array, name)
+
+    def __getitem__(self, selection: Any) -> Any:
+        values = self._array[selection]
+        self._done += values.nbytes
+        self._report(self._done)
+        return values
+
+
 class _Line:
     """The only task of a rich progress display."""
 
@@ -135,7 +162,7 @@ class _Line:
             self._task,
             percent="" if percent is None else f"{percent} %",
             rate=f"{human_bytes(int(speed))}/s" if speed else "",
-            left=f"{human_seconds(round(left))} left" if left else "",
+            left=f"{human_seconds(round(left))} left".replace(".0 s", " s") if left else "",
         )
 
 

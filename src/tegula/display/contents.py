@@ -15,7 +15,7 @@ from tegula.runtime.quantities import human_bytes
 
 __all__ = [
     "Listed", "add_dimensions", "array_text", "attributes_listed", "axes_text", "contents", "coordinates_among",
-    "data_set_row", "dimensions_text", "ends", "is_plain_directory", "units_of",
+    "data_set_row", "dimensions_text", "ends", "is_plain_directory", "units_of", "value_text",
 ]  # fmt: skip
 
 _MOST: Final = 100  # members and attributes that are listed
@@ -173,11 +173,18 @@ def ends_text(values: Sequence[Any]) -> str:
     >>> ends_text(np.array([90.0, -90.0])), ends_text(np.array([850, 850]))
     ('90 … -90', '850')
     """
-    texts = [_value(value) for value in values]
+    texts = [value_text(value) for value in values]
     return " … ".join(dict.fromkeys(texts))
 
 
-def _value(value: Any) -> str:
+def value_text(value: Any) -> str:
+    """Write a value of a coordinate: times without parts that are zero.
+
+    Examples
+    --------
+    >>> value_text(np.datetime64("2000-01-01T00", "ns")), value_text(np.float32(0.1)), value_text(850.0)
+    ('2000-01-01', '0.1', '850')
+    """
     if isinstance(value, np.datetime64) and np.datetime_data(value.dtype)[0] != "generic":
         text = np.datetime_as_string(value.astype("M8[us]"), unit="auto") if not np.isnat(value) else "NaT"
         return str(text)

@@ -21,6 +21,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+_AsJson = Annotated[bool, typer.Option("--json", help="Print all attributes after the change as JSON.")]
 _Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="The name of the attribute.")]
 
 
@@ -45,6 +46,7 @@ def _set(
     words: Annotated[
         list[str], typer.Argument(metavar="NAME VALUE | NAME=VALUE", show_default=False, help="The new values.")
     ],
+    as_json: _AsJson = False,
     storage_option: StorageOptions = None,
 ) -> None:
     """Set one attribute, or several in one write.
@@ -54,13 +56,17 @@ def _set(
     changes = _changes(words)
     with open_target(target, "r+", storage_option, allow_pickle=True) as node:
         node.attrs.update(changes)
+        if as_json:
+            print_json(node.attrs.asdict())
 
 
 @app.command("unset")
-def _unset(target: Target, name: _Name, storage_option: StorageOptions = None) -> None:
+def _unset(target: Target, name: _Name, as_json: _AsJson = False, storage_option: StorageOptions = None) -> None:
     """Remove an attribute."""
     with open_target(target, "r+", storage_option, allow_pickle=True) as node:
         del node.attrs[name]
+        if as_json:
+            print_json(node.attrs.asdict())
 
 
 def _changes(words: list[str]) -> dict[str, Any]:

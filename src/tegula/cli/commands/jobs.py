@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tegula.cli.reporting import AsJson, Quiet, print_json
+from tegula.cli.reporting import AsJson, QuietButJson, print_json
 from tegula.cli.targets import StorageOptions, split_target, target_argument
 from tegula.display.markup import printable
 from tegula.jobs.managing import clean_job, list_jobs, show_job
@@ -61,11 +61,14 @@ def clean(
         bool,
         typer.Option("--force", help="Remove it even if a process seems to work on it, for example after a crash."),
     ] = False,
-    quiet: Quiet = False,
+    as_json: AsJson = False,
+    quiet: QuietButJson = False,
     storage_option: StorageOptions = None,
 ) -> None:
     """Delete everything that an interrupted job has written, and its ledger."""
     store, inner = split_target(target)
     state = clean_job(store, inner, force=force, storage_options=dict(storage_option or ()))
-    if not quiet:
+    if as_json:
+        print_json(state.as_dict())
+    elif not quiet:
         typer.echo(printable(f"removed: {state.operation} of {state.source} to {state.target}"))
