@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from tegula.cli.help import ACCESS, OUTPUT
 from tegula.display.markup import printable
 from tegula.errors import UnsupportedError
 
@@ -26,7 +27,6 @@ __all__ = [
     "AsJson",
     "Colour",
     "Colours",
-    "Quiet",
     "QuietButJson",
     "Raw",
     "as_options",
@@ -39,15 +39,20 @@ __all__ = [
 _ARGUMENT: Final = re.compile(r"\b(allow_pickle|overwrite|checksum)=True\b")
 _STORAGE: Final = re.compile(r"\b(target_|second_)?storage_options\b")
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")]
-QuietButJson = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors, and JSON with --json.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
+QuietButJson = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print only errors, and JSON with --json.", rich_help_panel=OUTPUT)
+]
 Raw = Annotated[
     bool, typer.Option("--raw", help="Take values as they are stored, without scale, offset, times and missing values.")
 ]
 AllowPickle = Annotated[
     bool,
-    typer.Option("--allow-pickle", help="Unpickle Python objects, which can run any code: only for trusted data."),
+    typer.Option(
+        "--allow-pickle",
+        help="Unpickle Python objects, which can run any code: only for trusted data.",
+        rich_help_panel=ACCESS,
+    ),
 ]
 
 

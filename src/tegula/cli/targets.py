@@ -13,6 +13,7 @@ import typer
 
 from tegula.arrays.array import Array
 from tegula.cli.completion import complete_target
+from tegula.cli.help import ACCESS
 from tegula.cli.values import parse_value
 from tegula.display.tree import group_tree
 from tegula.errors import NotFoundError, UnsupportedError
@@ -76,7 +77,9 @@ def parse_setting(text: str) -> Setting:
 
 def setting_option(name: str, help: str) -> Any:
     """Return an option for settings of the storage that a URL names; it may be given several times."""
-    return typer.Option(name, metavar="KEY=VALUE", show_default=False, help=help, parser=parse_setting)
+    return typer.Option(
+        name, metavar="KEY=VALUE", show_default=False, help=help, parser=parse_setting, rich_help_panel=ACCESS
+    )
 
 
 StorageOptions = Annotated[

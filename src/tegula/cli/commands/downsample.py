@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from math import prod
 from typing import Annotated, Any
 
@@ -11,6 +11,7 @@ import typer
 
 from tegula.arrays.array import Array
 from tegula.cli.commands.convert import parse_codecs, parse_lengths, parse_option, parse_rules
+from tegula.cli.help import ENCODING
 from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AsJson, QuietButJson, print_json, print_message
 from tegula.cli.running import Dask, MaxMemory, Part, Resume, VisibleEarly, Workers, resume_argument, runner_options
@@ -33,6 +34,8 @@ from tegula.runtime.quantities import counted
 
 __all__ = ["downsample"]
 
+_encoding = partial(typer.Option, rich_help_panel=ENCODING)
+
 
 class _Method(StrEnum):
     mean = "mean"
@@ -49,7 +52,7 @@ def downsample(
     source: Annotated[str, target_argument("SOURCE", "The array.")],
     target: Annotated[
         str | None,
-        target_argument("[TARGET]", "The group to write: PATH, or PATH::INNER. [default: the group of SOURCE]"),
+        target_argument("TARGET", "The group to write: PATH, or PATH::INNER. [default: the group of SOURCE]"),
     ] = None,
     into: Annotated[
         str | None,
@@ -86,11 +89,11 @@ def downsample(
             metavar="VALUE|fill_value", help="A value that marks missing data. [default: _FillValue, missing_value]"
         ),
     ] = None,
-    chunks: Annotated[str | None, typer.Option(metavar="N,N,...", help="Chunk shape. [default: as in SOURCE]")] = None,
-    shards: Annotated[str | None, typer.Option(metavar="N,N,...", help="Shard shape. [default: as in SOURCE]")] = None,
-    codecs: Annotated[str | None, typer.Option(metavar="NAME,...|JSON", help="Codecs. [default: as in SOURCE]")] = None,
-    name: Annotated[str, typer.Option(help="Name of the pyramid in its metadata.")] = "",
-    ome_version: Annotated[_Version, typer.Option(help="Version of OME-Zarr of the metadata.")] = _Version.v05,
+    chunks: Annotated[str | None, _encoding(metavar="N,N,...", help="Chunk shape. [default: as in SOURCE]")] = None,
+    shards: Annotated[str | None, _encoding(metavar="N,N,...", help="Shard shape. [default: as in SOURCE]")] = None,
+    codecs: Annotated[str | None, _encoding(metavar="NAME,...|JSON", help="Codecs. [default: as in SOURCE]")] = None,
+    name: Annotated[str, _encoding(help="Name of the pyramid in its metadata.")] = "",
+    ome_version: Annotated[_Version, _encoding(help="Version of OME-Zarr of the metadata.")] = _Version.v05,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace what exists at TARGET, or the old levels.")
     ] = False,
