@@ -17,7 +17,22 @@ OUTPUT: Final = "Output"
 _FEW: Final = 12  # options of a command that are listed together
 
 
-class Command(TyperCommand):
+class _Helpful:
+    """The parts of the help that single commands and groups of commands have in common."""
+
+    def get_short_help_str(self, limit: int = 0) -> str:
+        """Return the first sentence of the help, which the inherited method would cut."""
+        sentence: str = super().get_short_help_str(10_000)  # type: ignore[misc]
+        return sentence
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the examples."""
+        with formatter.section("Examples"):
+            for example in EXAMPLES[ctx.command_path.partition(" ")[2]]:
+                formatter.write(f"  {example}\n")
+
+
+class Command(_Helpful, TyperCommand):
     """A command whose help has its arguments, its options in groups, and examples."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -45,31 +60,10 @@ class Command(TyperCommand):
                 with formatter.section(title):
                     formatter.write_dl(records)
 
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Write the examples."""
-        _write_examples(ctx, formatter)
 
-
-class Commands(TyperGroup):
-    """A group of commands, whose help has the first sentence of each."""
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the first sentence of the help of each command, wrapped; the inherited method truncates it."""
-        commands: dict[str, Any] = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, each.get_short_help_str(limit=10_000)) for name, each in commands.items()])
-
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Write the examples."""
-        _write_examples(ctx, formatter)
+class Commands(_Helpful, TyperGroup):
+    """A group of commands, whose help has the first sentence of each, and examples."""
 
 
 def _arguments(command: Any, ctx: Any) -> list[Any]:
     return [parameter for parameter in command.get_params(ctx) if parameter.param_type_name == "argument"]
-
-
-def _write_examples(ctx: Any, formatter: Any) -> None:
-    examples = EXAMPLES.get(ctx.command_path.partition(" ")[2])
-    if examples:
-        with formatter.section("Examples"):
-            formatter.write("".join(f"  {example}\n" for example in examples))
