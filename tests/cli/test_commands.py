@@ -234,13 +234,13 @@ def test_after_an_error_the_file_is_unchanged(source, tmp_path):
 @pytest.mark.parametrize("selection", ["1.5", "::0", "'a", "", "a b"])
 def test_cat_refuses_invalid_selections(source, selection):
     message = " ".join(run("cat", f"{source}::names", selection, code=2).stderr.split())
-    assert ("the step of a slice" if selection == "::0" else "is not an int, a slice") in message
+    assert ("the step of a slice" if selection == "::0" else "selects nothing: give") in " ".join(message.split())
     assert run("cat", f"{source}::names", selection, code=2).stdout == ""
 
 
 def test_cat_failures(source):
     for arguments in (
-        [f"{source}"], [f"{source}::nope"], [f"{source}::names[3]"], [f"{source}::names", "0,0"],
+        [f"{source}::nope"], [f"{source}::names[3]"], [f"{source}::names", "0,0"],
         [f"{source}::names['f']"],
         [f"{source}::era/t", "--format", "csv"], [f"{source}::names", "--format", "npy"],
     ):  # fmt: skip

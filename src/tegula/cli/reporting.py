@@ -36,7 +36,9 @@ __all__ = [
     "say_decoded",
 ]
 
-_ARGUMENT: Final = re.compile(r"\b(allow_pickle|overwrite|checksum)=True\b")
+_ARGUMENT: Final = re.compile(r"(?:the option )?\b([a-z_]+)=(True|'[^']*'|\([^)]*\))")
+_OPTIONS: Final = frozenset({"allow_pickle", "checksum", "method", "overwrite", "path", "scale_offset"})
+_SETTINGS: Final = frozenset({"allow_http", "anonymous", "missing", "remote_protocol"})  # of storage
 _STORAGE: Final = re.compile(r"\b(target_|second_)?storage_options\b")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
@@ -107,9 +109,23 @@ def as_options(text: str) -> str:
     --------
     >>> as_options("pass allow_pickle=True if you trust its source")
     'pass --allow-pickle if you trust its source'
+    >>> as_options("public data are read with the option anonymous=True; pass scale_offset=(1, 0)")
+    'public data are read with --storage-option anonymous=true; pass --scale-offset 1,0'
     """
-    text = _ARGUMENT.sub(lambda match: f"--{match[1].replace('_', '-')}", text)
-    return _STORAGE.sub(lambda match: f"--{match[1] or ''}storage-option".replace("_", "-"), text)
+    return _STORAGE.sub(
+        lambda match: f"--{match[1] or ''}storage-option".replace("_", "-"), _ARGUMENT.sub(_option, text)
+    )
+
+
+def _option(match: re.Match[str]) -> str:
+    name, value = match.groups()
+    if name in _SETTINGS:
+        setting = value.lower() if value == "True" else value.strip("'").translate({40: "[", 41: "]", 32: ""})
+        return f"--storage-option {name}={setting}"
+    if name not in _OPTIONS:
+        return match[0]
+    option, plain = f"--{name.replace('_', '-')}", value.strip("'()").replace(", ", ",")
+    return option if value == "True" else f"{option} {plain}"
 
 
 def print_json(value: Any) -> None:

@@ -40,7 +40,8 @@ def test_an_interrupted_pyramid_is_shown_resumed_and_removed(tmp_path: Path) -> 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tegula.jobs.units.BLOCK_BYTES", 1)
         part = ("downsample", source, target, "--part", "1/2")
-        assert "50 units, 32.5 KiB to read, 18.7 KiB to write, 135 requests, 800 B of memory" in run(*part, "--dry-run")
+        planned = "32.5 KiB to read and 18.7 KiB to write by 135 requests, in 50 units of work, each of 800 B in memory"
+        assert planned in run(*part, "--dry-run")
         assert not target.exists()
         assert "32 units left to other parts" in run(*part)
         assert "interrupted, downsample of" in run("jobs", "list", target)

@@ -316,7 +316,7 @@ def _print_report(report: ConvertReport, as_json: bool, quiet: bool) -> None:
                 print_message("note", f"/{array.path}: {note}")
         for name, notes in report.notes.items():
             for note in notes:
-                print_message("note", f"/{name}: {note}")
+                print_message("note", f"/{name}: {note}" if name else note)
     for name, reason in report.failed.items():
         print_message("error", f"/{name}: {reason}")
     for array in report.arrays:
