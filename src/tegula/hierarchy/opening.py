@@ -52,7 +52,7 @@ def _check_mode(mode: str) -> str:
 
 
 def open(
-    target: Any,
+    target: Any = None,
     mode: str = "r",
     *,
     path: str = "",
@@ -109,6 +109,8 @@ def open(
     >>> tegula.open(store)[:]
     array([0, 0, 0], dtype=uint8)
     """
+    if target is None:
+        target = creation.pop("store", None)
     mode = _check_mode(mode)
     target, path, format = address_of(target, path, format)
     if mode in ("r", "r+") and not path and format is None:
@@ -204,7 +206,7 @@ def _kind(node: Any) -> str:
     return "an array" if isinstance(node, Array) else f"a {type(node).__name__.lower()}"
 
 
-def open_array(target: Any, mode: str = "r", **options: Any) -> Array:
+def open_array(target: Any = None, mode: str = "r", **options: Any) -> Array:
     """Open or create an array; parameters and errors are those of `tegula.open`.
 
     Raises
@@ -218,6 +220,8 @@ def open_array(target: Any, mode: str = "r", **options: Any) -> Array:
     >>> tegula.open_array({}, mode="a", shape=(2, 2), dtype="f4").shape
     (2, 2)
     """
+    if target is None:
+        target = options.pop("store", None)
     if "shape" not in options and _check_mode(mode) != "r":
         if mode != "a" and mode != "r+":
             raise MetadataError("a new array needs a shape", field="shape")
@@ -228,7 +232,7 @@ def open_array(target: Any, mode: str = "r", **options: Any) -> Array:
     return node
 
 
-def open_group(target: Any, mode: str = "r", *, consolidated: bool = False, **options: Any) -> Group:
+def open_group(target: Any = None, mode: str = "r", *, consolidated: bool = False, **options: Any) -> Group:
     """Open or create a group; parameters and errors are those of `tegula.open`.
 
     Parameters
@@ -254,6 +258,8 @@ def open_group(target: Any, mode: str = "r", *, consolidated: bool = False, **op
     >>> g.create_array("x", shape=2, dtype="i1").path
     'x'
     """
+    if target is None:
+        target = options.pop("store", None)
     if not _GROUP_OPTIONS.issuperset(options):
         arrays.check_keywords("open_group", options, _GROUP_OPTIONS)
     if consolidated and _check_mode(mode) != "r":
