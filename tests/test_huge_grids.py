@@ -50,7 +50,7 @@ def vast(store: Store, grid: tuple[tuple[int, ...], tuple[int, ...]]) -> tegula.
 
 def test_looking_at_a_huge_grid_takes_what_is_stored(vast: tegula.Array) -> None:
     def look() -> None:
-        assert vast.info["Chunks stored"] == f"1 of {vast.nchunks}"
+        assert vast.info["Chunks stored"] == f"1 of {vast.nchunks:,}"
         assert vast.nchunks_initialized() == 1
         assert "<svg" in vast._repr_html_()
         report = tegula.check(vast.store)

@@ -87,6 +87,33 @@ def test_tree_draws_groups_and_members(source):
     run("tree", source, "--depth", -1, code=2)
 
 
+def test_colours_where_they_are_asked_for(source):
+    for command in ("info", "tree"):
+        plain = run(command, source).stdout
+        assert "\x1b" not in plain
+        assert "\x1b[36m" in run(command, source, "--colour", "always").stdout
+        assert run(command, source, "--color", "never").stdout == plain
+
+
+def test_json_says_what_the_text_says(tmp_path):
+    group = tegula.create_group(tmp_path / "x")
+    group.create_array("time", data=[1.5, 2.5], dimension_names=["time"], attributes={"units": "s"})
+    group.create_array("t", data=np.ones((2, 3)), dimension_names=["time", None])
+    (tmp_path / "x/b").mkdir()
+    (tmp_path / "x/b/zarr.json").write_text("{")
+    output = facts("info", tmp_path / "x")
+    time, t = (next(each for each in output["variables"] if each["name"] == name) for name in ("time", "t"))
+    assert (time["is_coordinate"], time["ends"], time["units"]) == (True, [1.5, 2.5], "s")
+    assert (t["is_coordinate"], "ends" in t, t["nbytes_stored"] > 0) == (False, False, True)
+    assert output["totals"]["dimensions"] == {"time": [2]}
+    assert [*output["unreadable"]] == ["b"]
+    assert output["jobs"] == []
+    assert [*next(each for each in facts("tree", tmp_path / "x")["members"] if each["name"] == "b")] == [
+        "name", "unreadable",
+    ]  # fmt: skip
+    assert facts("info", tmp_path)["kind"] == "directory"
+
+
 def test_tree_of_a_table(tmp_path):
     tegula.create_table(tmp_path / "t", {"day": np.arange(3, dtype="i4"), "close": np.ones(3)}, format="bcolz")
     assert run("tree", tmp_path / "t").stdout.splitlines() == ["/", "├── day (3,) int32", "└── close (3,) float64"]
@@ -207,13 +234,13 @@ def test_after_an_error_the_file_is_unchanged(source, tmp_path):
 @pytest.mark.parametrize("selection", ["1.5", "::0", "'a", "", "a b"])
 def test_cat_refuses_invalid_selections(source, selection):
     message = " ".join(run("cat", f"{source}::names", selection, code=2).stderr.split())
-    assert ("the step of a slice" if selection == "::0" else "is not an int, a slice") in message
+    assert ("the step of a slice" if selection == "::0" else "selects nothing: give") in " ".join(message.split())
     assert run("cat", f"{source}::names", selection, code=2).stdout == ""
 
 
 def test_cat_failures(source):
     for arguments in (
-        [f"{source}"], [f"{source}::nope"], [f"{source}::names[3]"], [f"{source}::names", "0,0"],
+        [f"{source}::nope"], [f"{source}::names[3]"], [f"{source}::names", "0,0"],
         [f"{source}::names['f']"],
         [f"{source}::era/t", "--format", "csv"], [f"{source}::names", "--format", "npy"],
     ):  # fmt: skip

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
+import select
+import shutil
+import signal
 import subprocess
 import sys
+import time
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -35,9 +41,10 @@ def test_paths_and_members_are_completed(tmp_path: Path, monkeypatch: pytest.Mon
     assert complete_target(f"{tmp_path}/a.zarr::nothing/te") == []
     monkeypatch.chdir(tmp_path)
     assert complete_target("a.z") == ["a.zarr/", "a.zip"]
-    monkeypatch.setenv("_TEGULA_COMPLETE", "complete_bash")
-    assert complete_target("a.z") == []  # bash completes file names by itself
-    assert complete_target("a.zarr::ti") == ["a.zarr::time"]
+    for shell in ("bash", "zsh", "fish"):
+        monkeypatch.setenv("_TEGULA_COMPLETE", f"complete_{shell}")
+        assert complete_target("a.z") == []  # these shells complete file names by themselves
+        assert complete_target("a.zarr::ti") == ["a.zarr::time"]
 
 
 def test_columns_of_tables_are_completed(tmp_path: Path) -> None:
@@ -102,3 +109,64 @@ def test_completion_through_the_script() -> None:
     env["COMP_CWORD"] = "5"
     result = run(**env, COMP_WORDS="tegula convert a b --format z").split()
     assert result == ["zarr1", "zarr2", "zarr3"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("shell", "init"),
+    [("bash", ["--norc", "--noprofile", "-i"]), ("zsh", ["-f", "-i"]), ("fish", ["--no-config", "-i"])],
+)
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo terminal")
+def test_the_tab_key_in_a_real_shell(tmp_path: Path, shell: str, init: list[str]) -> None:
+    """A name that is the only one is written to the line; of several, all are shown."""
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"{shell} is not installed")
+    tegula.save(tmp_path / "a.zarr", temperature=[1], time=[2], lat=[3])
+    script = tmp_path / "tegula"
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} -m tegula "$@"\n')
+    script.chmod(0o755)
+    env = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    (tmp_path / "completion").write_text(run("--show-completion", shell, **env))
+    before = "autoload -Uz compinit; compinit -u -d dump; " if shell == "zsh" else ""
+    terminal = Terminal([program, *init], tmp_path)
+    try:
+        terminal.type(f"{before}source ./completion; echo rea''dy\n", "ready")
+        assert "lat" in terminal.type("tegula cat a.zarr::la\t", "lat")
+        terminal.type("\x15", "")
+        shown = terminal.type("tegula cat a.zarr::t\t\t", "temperature", "time")
+        assert "lat" not in shown
+    finally:
+        terminal.close()
+
+
+class Terminal:
+    """A program in a pseudo terminal."""
+
+    def __init__(self, words: list[str], folder: Path) -> None:
+        self.process, self.handle = import_module("pty").fork()  # which Windows lacks
+        if self.process == 0:
+            path = os.pathsep.join(filter(None, [SOURCE, os.environ.get("PYTHONPATH")]))
+            os.chdir(folder)
+            os.environ.update(
+                PYTHONPATH=path, PATH=f"{folder}:{os.environ['PATH']}", HOME=str(folder), TERM="xterm", COLUMNS="120"
+            )
+            os.execv(words[0], words)
+
+    def type(self, text: str, *expected: str) -> str:
+        """Type text, and return what is shown until all expected words are, at most a minute later."""
+        os.write(self.handle, text.encode())
+        shown, end = b"", time.monotonic() + 60
+        while time.monotonic() < end:
+            if select.select([self.handle], [], [], 0.2)[0]:
+                shown += os.read(self.handle, 65536)
+                if b"\x1b[c" in shown or b"\x1b[0c" in shown:  # fish asks what terminal this is
+                    os.write(self.handle, b"\x1b[?1;2c")
+            elif all(word.encode() in shown for word in expected):
+                break
+        return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.decode(errors="replace"))
+
+    def close(self) -> None:
+        os.kill(self.process, signal.SIGKILL)
+        os.waitpid(self.process, 0)
+        os.close(self.handle)

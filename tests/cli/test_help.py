@@ -1,6 +1,7 @@
 """The help of every command names only options that the command has."""
 
 import re
+import shlex
 from collections.abc import Iterator
 
 import pytest
@@ -21,8 +22,8 @@ def test_help_names_only_options_that_exist(words: list[str]) -> None:
     """Options that the texts mention belong to the command."""
     shown = CliRunner().invoke(app, [*words, "--help"])
     assert shown.exit_code == 0
-    options = set(re.findall(r"^ +(?:-\w, )?(--[a-z-]+)|/ (--no-[a-z-]+)", shown.output, re.MULTILINE))
-    known = {name for pair in options for name in pair if name}
+    lines = re.findall(r"^ +((?:-\w, )?--[a-z-]+(?:(?:, | / )--[a-z-]+)*)", shown.output, re.MULTILINE)
+    known = {name for line in lines for name in re.findall(r"--[a-z-]+", line)}
     assert set(re.findall(r"--[a-z][a-z-]*[a-z]", shown.output)) <= known
 
 
@@ -32,3 +33,31 @@ def test_groups_of_commands_offer_completion_only_at_the_top() -> None:
         shown = CliRunner().invoke(app, [name, "--help"])
         assert "--install-completion" not in shown.output
     assert "--install-completion" in CliRunner().invoke(app, ["--help"]).output
+
+
+@pytest.mark.parametrize("words", [[], ["attrs"], ["jobs"], *_commands()], ids=" ".join)
+def test_help_has_a_plain_usage_fits_80_columns_and_ends_with_two_examples(words: list[str]) -> None:
+    shown = CliRunner().invoke(app, [*words, "--help"], prog_name="tegula").output
+    usage, _, others = shown.partition("\n")
+    assert not re.search(r"[{}]|\[\[", usage)
+    assert not re.search(r"\w\.\.\.\n", others)  # nothing is cut
+    assert max(map(len, shown.splitlines())) <= 80
+    *_, examples = shown.split("Examples:\n")
+    lines = [shlex.split(line) for line in examples.splitlines()]
+    assert len(lines) == 2
+    for tegula, *example in lines:
+        assert (tegula, example[: len(words)]) == ("tegula", words)
+        command = _command(example[0])
+        rest = example[1:]
+        if (words != [] and hasattr(command, "commands")) or (rest and rest[0] in getattr(command, "commands", {})):
+            command, rest = command.commands[rest[0]], rest[1:]
+        command.make_context(example[0], rest)  # raises an error for a wrong option, value or number of arguments
+
+
+def test_many_options_are_in_groups() -> None:
+    shown = CliRunner().invoke(app, ["convert", "--help"]).output
+    titles = re.findall(r"^(\w[\w ]+):$", shown, re.MULTILINE)
+    assert titles == [
+        "Arguments", "Options", "Format and encoding", "How the work is done", "Access", "Output", "Examples",
+    ]  # fmt: skip
+    assert "Access:" not in CliRunner().invoke(app, ["info", "--help"]).output

@@ -9,7 +9,9 @@ import pytest
 
 import tegula
 from tegula.cli import progress
+from tegula.cli.progress import _Line as Line
 from tegula.cli.progress import amounts, byte_line, progress_line
+from tegula.jobs.managing import Done
 
 
 class Terminal(io.StringIO):
@@ -44,7 +46,7 @@ def test_no_line_without_a_terminal(hierarchy: tegula.Group, monkeypatch: pytest
 def test_one_line_for_all_arrays(hierarchy: tegula.Group, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress.sys, "stderr", Terminal())
     seen: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(progress._Line, "total", lambda self, number: seen.append(("total", number)))
+    monkeypatch.setattr(progress._Line, "total", lambda self, number, before: seen.append(("total", number, before)))
     monkeypatch.setattr(progress._Line, "show", lambda self, path, done: seen.append((path, done)))
     with progress_line(False, hierarchy) as show:
         assert show is not None
@@ -52,7 +54,7 @@ def test_one_line_for_all_arrays(hierarchy: tegula.Group, monkeypatch: pytest.Mo
         show("a", 800, 800)
         show("huge", 10**15, 10**15)
         show("deep/b", 1200, 2400)
-    assert seen == [("total", 3400), ("a", 400), ("a", 800), ("huge", 1000), ("deep/b", 2200)]
+    assert seen == [("total", 3400, 0), ("a", 400), ("a", 800), ("huge", 1000), ("deep/b", 2200)]
 
 
 def test_several_arrays_may_be_under_way(hierarchy: tegula.Group, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,4 +78,25 @@ def test_a_real_line(hierarchy: tegula.Group, monkeypatch: pytest.MonkeyPatch) -
         assert show is not None
         show("[red]a", 800, 800)
     assert "[red]a" in terminal.getvalue()
-    assert "3.4 kB" in terminal.getvalue()
+    assert "23 %" in terminal.getvalue()
+    assert "0.8/3.3 KiB" in terminal.getvalue()
+
+
+def test_after_resuming_the_line_begins_where_the_earlier_run_ended(
+    hierarchy: tegula.Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress.sys, "stderr", Terminal())
+    lines: list[Any] = []
+    monkeypatch.setattr(progress, "_Line", lambda bar: lines.append(Line(bar)) or lines[-1])
+    earlier = {"a": Done(1.0, 800), "deep/b": Done(0.5, 1200), "gone": Done(1.0, 7)}
+    with progress_line(False, hierarchy, earlier=lambda: earlier) as show:
+        assert show is not None
+        task = lines[0]._now
+        assert (task.completed, task.total, task.speed) == (2000, 3400, None)
+        show("a", 800, 800)  # which takes no time, and is no work of this run
+        show("deep/b", 400, 2400)
+        assert (task.completed, task.speed) == (2000, None)
+        show("deep/b", 1800, 2400)
+        assert sum(sample.completed for sample in task._progress) == 600
+    with byte_line(False, lambda: 3400, earlier=lambda: earlier):
+        assert lines[1]._now.completed == 2007

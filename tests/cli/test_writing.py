@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tegula
+from tegula.cli import progress
 from tegula.cli.program import app
 from tegula.extracts import windows
 
@@ -62,6 +64,35 @@ def test_large_windows_are_written_in_parts(tmp_path: Path, monkeypatch: pytest.
                 assert json.loads(result) == json.loads(content)
             else:
                 assert result == content
+
+
+def test_json_quiet_and_a_bar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    about = {"scale_factor": 0.01, "add_offset": 0.02158}
+    tegula.create_array(tmp_path / "x", data=np.array([28502, 3], "i2"), attributes=about)
+    shown = cat(tmp_path / "x", "--json")
+    assert json.loads(shown.stdout) == [285.04158, 0.05158]  # not 285.04157999999995
+    assert "note: unpacked" in shown.stderr
+    assert cat(tmp_path / "x", "-q").stderr == ""
+    # the suffix comes before all else
+    assert "no format has the suffix" in cat(tmp_path / "nothing", "-o", tmp_path / "x.foo", code=2).stderr
+    seen: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(progress, "_shown", lambda quiet: nullcontext(Line(seen)))
+    cat(tmp_path / "x", "-o", tmp_path / "x.npy")
+    assert seen == [("total", 4, 0), ("", 4)]
+    np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), np.array([28502, 3], "i2") * 0.01 + 0.02158)
+
+
+class Line:
+    """A progress line that notes what it is told."""
+
+    def __init__(self, seen: list[tuple[Any, ...]]) -> None:
+        self.seen = seen
+
+    def total(self, number: int, before: int) -> None:
+        self.seen.append(("total", number, before))
+
+    def show(self, path: str, done: int) -> None:
+        self.seen.append((path, done))
 
 
 @pytest.mark.parametrize("suffix", ["npy", "csv", "json", "txt", "raw", "CSV"])

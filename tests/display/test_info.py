@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -102,7 +104,7 @@ def test_a_data_set_is_listed_as_netcdf_shows_it(format: str) -> None:
     assert (info["Dimensions"], info["Coordinates"], info["Variables"]) == ("lat 3, time 744", 2, 1)
     lines = [" ".join(line.split()) for line in str(info).splitlines()]
     assert "time (time) int64 hours since 2024-01-01 2024-01-01 … 2024-01-31T23:00 one chunk" in lines
-    assert "t (time, lat) float32 K 2 metre temperature chunks 24 × 3" in lines
+    assert "t (time, lat) float32 K 2 metre temperature chunks 24×3" in lines
     assert {*lines[-2:]} == {"title Era", "levels [1, 2]"}
     assert "2 metre temperature" in text_of(info._repr_html_())
     assert "└── time (time: 744) int64 hours since 2024-01-01" in str(root.tree())
@@ -120,6 +122,36 @@ def test_of_many_members_the_first_are_listed() -> None:
     root = tegula.create_group(MemoryStore(), attributes={f"a{number}": number for number in range(150)})
     assert root.info["Attributes"] == 150
     assert str(root.info).splitlines()[-1].strip() == "… and 50 more"
+
+
+def test_text_for_a_terminal_is_wrapped_at_words_and_coloured() -> None:
+    title = "monthly means of two variables over the northern hemisphere, prepared for teaching"
+    root = tegula.create_group(MemoryStore(), attributes={"title": title})
+    names = {"dimension_names": ["time", "lat"], "attributes": {"long_name": "temperature at a height of 2 metres"}}
+    root.create_array("t", shape=(8760, 721), chunks=(24, 721), dtype="f4", **names)
+    for width in (50, 60, 80):
+        lines = root.info.as_text(width).splitlines()
+        assert max(map(len, lines)) <= width
+        assert {*title.split()} <= {*" ".join(lines).split()}  # no word is cut
+        tree = root.tree().as_text(width)
+        assert max(map(len, tree.splitlines())) <= width
+        plain = re.sub("\x1b\\[[0-9;]*m", "", root.info.as_text(width, colours=True))
+        assert plain == root.info.as_text(width)
+        assert re.sub("\x1b\\[[0-9;]*m", "", root.tree().as_text(width, colours=True)) == tree
+    assert root.info.as_text(10_000) == str(root.info)
+    assert root.info["Dimensions"] == "time 8,760, lat 721"
+
+
+def test_a_plain_directory_lists_its_data_sets(tmp_path: Path) -> None:
+    tegula.create_array(tmp_path / "a.zarr", data=np.arange(3, dtype="i2"), dimension_names=["x"])
+    tegula.create_group(tmp_path / "b.zarr", format="zarr2")["y"] = np.arange(4, dtype="i2")
+    info = tegula.open(tmp_path).info
+    assert info["Type"] == "plain directory, not itself a group"
+    assert [row[:4] for row in info["Data sets"].rows] == [
+        ("a.zarr", "array", "zarr3", "(x: 3) int16"),
+        ("b.zarr", "group", "zarr2", ""),
+    ]
+    assert str(tegula.open(tmp_path).tree()).splitlines()[0] == "/ (a plain directory)"
 
 
 def test_nothing_of_the_data_becomes_markup() -> None:

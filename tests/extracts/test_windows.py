@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -117,3 +118,31 @@ def test_csv_is_flat():
     with pytest.raises(tegula.UnsupportedError, match="3 dimensions"):
         joined(WRITERS["csv"](window(array, (...,))))
     assert joined(WRITERS["csv"](window(array, (0,)))) == b"false,false\nfalse,false\n"
+
+
+@pytest.mark.parametrize(
+    ("stored", "scale", "offset"),
+    [
+        ("i2", 0.01, 0.0), ("u2", 0.001, -273.15), ("i4", 0.1, 5), ("i2", 0.0017324539, 280.123456789),
+        ("u1", 1 / 3, 0), ("i2", 1e-9, 1000.123456789), ("i8", 1.5, 0), ("f4", 1.0, 0), ("f4", 0.1, 0), ("f8", 0.5, 0),
+    ],
+)  # fmt: skip
+def test_text_of_unpacked_values_is_short_and_tells_them_apart(stored, scale, offset):
+    rng = np.random.default_rng(1)
+    values = rng.random(5000).astype(stored) if stored[0] == "f" else rng.integers(0, 250, 5000).astype(stored)
+    about = {"scale_factor": scale, "add_offset": offset}
+    array = tegula.create_array({}, data=values, attributes=about)
+    plain = window(array, (...,), decodes=True)
+    exact, short = plain.read(), plain.for_text().read()
+    assert np.abs(short - exact).max() <= 1e-7 * np.abs(exact).max()
+    if stored[0] != "f":
+        assert len({*map(str, short)}) == len({*values.tolist()})
+    assert max(map(len, map(str, short))) <= max(map(len, map(str, exact)))
+
+
+def test_text_of_few_decimals_is_exact():
+    packed = np.arange(-(2**15), 2**15, 7, dtype="i2")
+    array = tegula.create_array({}, data=packed, attributes={"scale_factor": 0.01, "add_offset": 273.15})
+    short = window(array, (...,), decodes=True).for_text().read()
+    exact = [int(each) * Decimal("0.01") + Decimal("273.15") for each in packed]
+    assert [*map(Decimal, map(repr, short.tolist()))] == exact

@@ -55,7 +55,7 @@ def test_a_group_with_a_document_lists_its_own_format(folder: Store) -> None:
 def test_the_tree_shows_formats_where_they_differ(tmp_path: Path) -> None:
     tegula.create_array(tmp_path / "a.bcolz", shape=3, dtype="u1")
     tegula.create_group(tmp_path / "b.zarr").create_array("t", shape=(2, 2), dtype="f4")
-    expected = "/\n├── a.bcolz (3,) uint8 [bcolz]\n└── b.zarr [zarr3]\n    └── t (2, 2) float32"
+    expected = "/ (a plain directory)\n├── a.bcolz (3,) uint8 [bcolz]\n└── b.zarr [zarr3]\n    └── t (2, 2) float32"
     assert str(tegula.open_group(tmp_path).tree()) == expected
     (tmp_path / "b.zarr/zarr.json").write_text("{")
     assert "unreadable" in str(tegula.open_group(tmp_path).tree())

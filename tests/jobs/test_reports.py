@@ -179,7 +179,7 @@ def test_arrays_without_checksums_are_counted_once_they_store_something() -> Non
     group.create_array("safe", shape=4, dtype="i4", checksum=True)[...] = 1
     report = tegula.check(store)
     assert report.arrays_without_checksum == 2
-    assert report.checksum_note.startswith("2 of 4 arrays have no checksums: ")
+    assert report.checksum_note == "2 of 4 arrays have no checksums"
     assert report.as_dict()["arrays_without_checksum"] == 2
     assert tegula.check(store, path="safe").checksum_note == ""
 

@@ -368,6 +368,32 @@ class Array(Node):
         """
         return engine.start(self.stored, self._read, selection, indexing.numpy_like, out)
 
+    def get_basic_selection(self, selection: Any = ..., *, out: Any = None) -> Any:
+        """Read a selection, as ``a[selection]``; the name is that of zarr-python."""
+        return self[selection] if out is None else self.read(selection, out).result()
+
+    def set_basic_selection(self, selection: Any, value: Any) -> None:
+        """Write a selection, as ``a[selection] = value``; the name is that of zarr-python."""
+        self[selection] = value
+
+    def read_direct(self, dest: Any, source_sel: Any = None, dest_sel: Any = None) -> None:
+        """Read a selection into an array of NumPy, as in h5py.
+
+        Examples
+        --------
+        >>> import numpy as np, tegula
+        >>> a = tegula.create_array({}, data=[1, 2, 3, 4])
+        >>> dest = np.zeros(3)
+        >>> a.read_direct(dest, np.s_[1:3], np.s_[:2])
+        >>> dest
+        array([2., 3., 0.])
+        """
+        selection = ... if source_sel is None else source_sel
+        if dest_sel is None:
+            self.read(selection, dest).result()
+        else:
+            dest[dest_sel] = self[selection]
+
     def write(self, selection: Any, values: Any) -> Future[None]:
         """Write in the background, as ``a[selection] = values``.
 

@@ -9,7 +9,7 @@ __all__ = ["ATTRIBUTES", "FOREIGN_NAMES", "KEYWORDS", "KEYWORDS_OF"]
 _FORMAT = 'format="zarr2" or "zarr3"'
 KEYWORDS: Final = {
     # zarr-python
-    "store": "the first argument, or target= by name; of tegula.zeros, array and their like it is store=",
+    "store": "the first argument, or target= by name",
     "zarr_format": _FORMAT,
     "zarr_version": _FORMAT,
     "compressor": "codecs=, such as codecs=\"zstd\", or codecs=None for none",
@@ -75,13 +75,8 @@ KEYWORDS_OF: Final = {
 
 ATTRIBUTES: Final = {
     # zarr-python and h5py
-    "create_dataset": "create_array",
-    "require_dataset": "require_array",
     "create": "create_array",
-    "array_keys": "arrays",
-    "group_keys": "groups",
     "visit": "walk",
-    "visititems": "walk",
     "visitvalues": "walk",
     "basename": "name",
     "info_complete": "info",
@@ -128,14 +123,11 @@ ATTRIBUTES: Final = {
     "fillvalue": "fill_value",
     "compression": "compressor",
     "compression_opts": "compressor",
-    "read_direct": "read(selection, out=...)",
     "write_direct": "a[selection] = values",
-    "get_basic_selection": "a[selection]",
     "get_orthogonal_selection": "oindex",
     "get_coordinate_selection": "vindex",
     "get_mask_selection": "vindex",
     "get_block_selection": "blocks",
-    "set_basic_selection": "a[selection] = values",
     "set_orthogonal_selection": "oindex",
     "set_coordinate_selection": "vindex",
     "set_mask_selection": "vindex",

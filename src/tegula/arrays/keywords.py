@@ -60,7 +60,7 @@ def known_keywords(function: Callable[P, T]) -> Callable[P, T]:
     """Decorate a function, so that unknown keywords raise the error of `check_keywords`.
 
     A function with ``**options`` checks those itself. Too many arguments by position, and one that is also given by
-    name, are a `KeywordError`, too.
+    name, are a `KeywordError`, too. A first parameter `target` is also called `store`, as in zarr-python.
 
     Examples
     --------
@@ -74,10 +74,13 @@ def known_keywords(function: Callable[P, T]) -> Callable[P, T]:
     code: Any = function.__code__
     names = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]) - {"self"}
     name, most = function.__name__, code.co_argcount
+    has_target = code.co_varnames[:1] == ("target",) and not code.co_posonlyargcount
     takes_more, checks_itself = bool(code.co_flags & _HAS_MORE), bool(code.co_flags & _HAS_OPTIONS)
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        if has_target and "store" in kwargs and "target" not in kwargs:
+            kwargs["target"] = kwargs.pop("store")
         if not checks_itself and not names.issuperset(kwargs):
             check_keywords(name, kwargs, names)
         if len(args) > most and not takes_more:

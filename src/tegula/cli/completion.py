@@ -75,8 +75,8 @@ def complete_target(incomplete: str, ctx: Any = None) -> list[str]:
         settings = (ctx.params.get("storage_option") if ctx is not None else None) or ()
         find = _members if "://" not in store else _members_in_time
         return [name.removeprefix(before) for name in find(store, inner, dict(settings))]
-    if "bash" in os.environ.get("_TEGULA_COMPLETE", ""):
-        return []  # bash then completes file names by itself, and quotes them
+    if os.environ.get("_TEGULA_COMPLETE", "").endswith(("bash", "zsh", "fish")):
+        return []  # these shells then complete file names by themselves, and quote them
     folder, name = os.path.split(incomplete)
     try:
         with os.scandir(os.path.expanduser(folder) or ".") as entries:

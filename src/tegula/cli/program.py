@@ -11,9 +11,9 @@ from importlib import import_module
 from typing import Annotated, Any, Final, NamedTuple
 
 import typer
-from typer.core import TyperGroup
 
 from tegula import config
+from tegula.cli.help import Command, Commands
 from tegula.cli.reporting import print_message
 from tegula.errors import TegulaError
 from tegula.runtime.version import __version__
@@ -55,7 +55,7 @@ _COMMANDS: Final = {
 """The commands in the order of the help."""
 
 
-class _Program(TyperGroup):
+class _Program(Commands):
     """The group of all commands; turns errors of tegula and the operating system into one line and exit code 1."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -68,12 +68,6 @@ class _Program(TyperGroup):
         if args and args[0] not in _COMMANDS:  # typer suggests similar names from these
             self.commands = {name: _command(name) for name in _COMMANDS}
         return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the first sentence of each command's help, wrapped; the inherited method truncates it."""
-        rows = [(name, _command(name).get_short_help_str(limit=10_000)) for name in _COMMANDS]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
 
     def make_context(self, *args: Any, **options: Any) -> Any:
         with _reported_errors():  # the version and the help are printed here
@@ -112,7 +106,7 @@ def _command(name: str) -> Any:
     if not isinstance(function, typer.Typer):
         command = typer.Typer(**_STYLE)
         settings = {**_SETTINGS, "ignore_unknown_options": True} if entry.has_numbers else _SETTINGS
-        command.command(name, context_settings=settings)(function)
+        command.command(name, cls=Command, context_settings=settings)(function)
         function = command
     click_command = typer.main.get_command(function)
     click_command.name = name

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from math import prod
@@ -14,15 +16,24 @@ from tegula.cli.reporting import print_message
 from tegula.cli.targets import Node
 from tegula.display.markup import printable
 from tegula.errors import TegulaError
+from tegula.extracts.windows import Window
+from tegula.jobs.managing import Done
 from tegula.jobs.units import arrays_below, with_known_members
+from tegula.runtime.quantities import human_bytes, human_seconds
 
-__all__ = ["amounts", "byte_line", "progress_line"]
+__all__ = ["amounts", "byte_line", "progress_line", "reading_line"]
 
 Report = Callable[[str, int, int], None]
 
 
 @contextmanager
-def progress_line(quiet: bool, *nodes: Node, command: str = "") -> Iterator[Report | None]:
+def progress_line(
+    quiet: bool,
+    *nodes: Node,
+    sizes: Callable[[], Mapping[str, int]] | None = None,
+    command: str = "",
+    earlier: Callable[[], Mapping[str, Done]] = dict,
+) -> Iterator[Report | None]:
     """Show the progress of work on the elements of arrays, in a line on standard error, if that is a terminal.
 
     Parameters
@@ -31,8 +42,12 @@ def progress_line(quiet: bool, *nodes: Node, command: str = "") -> Iterator[Repo
         Show no line.
     *nodes : Array, Group or Table
         The nodes to process. Their metadata, and for huge grids a listing of the stored chunks, give the total.
+    sizes : callable, optional
+        Returns the bytes to process by path, if they are not those of the arrays in the nodes.
     command : str
         The command that goes on after an interruption with the option ``--resume``, which is said then.
+    earlier : callable
+        Returns what an earlier run has done, by array: the line begins there, and its rate does not count it.
 
     Yields
     ------
@@ -45,15 +60,15 @@ def progress_line(quiet: bool, *nodes: Node, command: str = "") -> Iterator[Repo
             yield None
             return
         # the total of all arrays is known from the beginning
-        known = _amounts_of(nodes)
-        line.total(sum(known.values()))
-        finished = 0
-        parts: dict[str, int] = {}  # several arrays may be under way
+        known = _amounts_of(nodes) if sizes is None else sizes()
+        parts = {path: int(known[path] * done.share) for path, done in earlier().items() if path in known}
+        finished = sum(parts.values())
+        line.total(sum(known.values()), finished)
 
-        def show(path: str, done: int, total: int) -> None:
+        def show(path: str, done: int, total: int) -> None:  # several arrays may be under way
             nonlocal finished
             weight = known.get(path, total)
-            part = weight if done >= total else weight * done // max(1, total)
+            part = weight if done >= total else max(weight * done // max(1, total), parts.get(path, 0))
             finished += part - parts.get(path, 0)
             parts[path] = part
             line.show(path, finished)
@@ -62,7 +77,9 @@ def progress_line(quiet: bool, *nodes: Node, command: str = "") -> Iterator[Repo
 
 
 @contextmanager
-def byte_line(quiet: bool, count: Callable[[], int], command: str = "") -> Iterator[Report | None]:
+def byte_line(
+    quiet: bool, count: Callable[[], int], command: str = "", earlier: Callable[[], Mapping[str, Done]] = dict
+) -> Iterator[Report | None]:
     """Show how many bytes have been copied, as `progress_line` does.
 
     Parameters
@@ -71,7 +88,7 @@ def byte_line(quiet: bool, count: Callable[[], int], command: str = "") -> Itera
         Show no line.
     count : callable
         Returns the total number of bytes; called only if the line is shown.
-    command : str
+    command, earlier
         As for `progress_line`.
 
     Yields
@@ -83,8 +100,33 @@ def byte_line(quiet: bool, count: Callable[[], int], command: str = "") -> Itera
         if line is None:
             yield None
             return
-        line.total(count())
-        yield lambda path, values, nbytes: line.show(path, nbytes)
+        before = sum(done.written for done in earlier().values())
+        line.total(count(), before)
+        yield lambda path, values, nbytes: line.show(path, max(nbytes, before))
+
+
+@contextmanager
+def reading_line(quiet: bool, part: Window, name: str) -> Iterator[Window]:
+    """Show how much of a window has been read, as `progress_line` does; yield the window to read from."""
+    with byte_line(quiet, lambda: prod(part.shape) * part.array.dtype.itemsize) as show:
+        watched: Any = part.array if show is None else _Watched(part.array, partial(show, name, 0))
+        yield replace(part, array=watched)
+
+
+class _Watched:
+    """An array that reports the number of bytes that have been read."""
+
+    def __init__(self, array: Any, report: Callable[[int], None]) -> None:
+        self._array, self._report, self._done = array, report, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._array, name)
+
+    def __getitem__(self, selection: Any) -> Any:
+        values = self._array[selection]
+        self._done += values.nbytes
+        self._report(self._done)
+        return values
 
 
 class _Line:
@@ -92,21 +134,36 @@ class _Line:
 
     def __init__(self, bar: Any) -> None:
         self._bar = bar
-        self._task = bar.add_task("looking", total=None)
+        self._task = bar.add_task("looking", total=None, percent="", rate="", left="")
 
     @property
     def percent(self) -> int | None:
         """What is done of the total, in percent; ``None`` if the total is not known."""
-        task = self._bar.tasks[self._task]
+        task = self._now
         return int(100 * task.completed / task.total) if task.total else None
 
-    def total(self, number: int) -> None:
-        """Set the total number of bytes."""
-        self._bar.update(self._task, total=number or None, description="")
+    @property
+    def _now(self) -> Any:
+        return self._bar.tasks[self._task]
+
+    def total(self, number: int, before: int) -> None:
+        """Set the total number of bytes, and how many of them an earlier run has done."""
+        self._bar.reset(self._task, total=number or None, completed=before, description="")
+        self._describe()
 
     def show(self, path: str, done: int) -> None:
         """Set the number of bytes done, and show the path."""
         self._bar.update(self._task, completed=done, description=printable(path) or "array")
+        self._describe()
+
+    def _describe(self) -> None:
+        percent, speed, left = self.percent, self._now.speed, self._now.time_remaining
+        self._bar.update(
+            self._task,
+            percent="" if percent is None else f"{percent} %",
+            rate=f"{human_bytes(int(speed))}/s" if speed else "",
+            left=f"{human_seconds(round(left))} left".replace(".0 s", " s") if left else "",
+        )
 
 
 @contextmanager
@@ -133,9 +190,10 @@ def _shown(quiet: bool) -> Iterator[_Line | None]:
     parts = (
         rich.TextColumn("{task.description}", markup=False, table_column=name),
         rich.BarColumn(bar_width=None),
-        rich.DownloadColumn(),
-        rich.TransferSpeedColumn(),
-        rich.TimeRemainingColumn(compact=True),
+        rich.TextColumn("{task.fields[percent]}"),
+        rich.DownloadColumn(binary_units=True),  # as the reports
+        rich.TextColumn("{task.fields[rate]}"),
+        rich.TextColumn("{task.fields[left]}"),
     )
     with rich.Progress(*parts, console=console, transient=True, expand=True) as bar:
         yield _Line(bar)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
+from tegula.cli.help import WORK
 from tegula.stores.names import ARCHIVES
 
 __all__ = [
@@ -14,20 +16,22 @@ __all__ = [
     "resume_argument", "runner_options",
 ]  # fmt: skip
 
-Resume = Annotated[bool, typer.Option("--resume", help="Resume where the same command was interrupted, or begin.")]
+_option = partial(typer.Option, rich_help_panel=WORK)
+
+Resume = Annotated[bool, _option("--resume", help="Resume where the same command was interrupted, or begin.")]
 VisibleEarly = Annotated[
-    bool, typer.Option("--visible-early", help="Create arrays before their chunks, so that they can be opened.")
+    bool, _option("--visible-early", help="Create arrays before their chunks, so that they can be opened.")
 ]
 MaxMemory = Annotated[
     str | None,
-    typer.Option("--max-memory", metavar="SIZE", help="Maximum memory for values in each worker, such as 2GB."),
+    _option("--max-memory", metavar="SIZE", help="Maximum memory for values in each worker, such as 2GB."),
 ]
 Workers = Annotated[
-    int | None, typer.Option("--workers", metavar="N", min=1, help="Do the work in N processes. [default: threads]")
+    int | None, _option("--workers", metavar="N", min=1, help="Do the work in N processes. [default: threads]")
 ]
 Dask = Annotated[
     str | None,
-    typer.Option(
+    _option(
         "--dask",
         metavar="ADDRESS|FILE|local",
         help="Do the work on a dask cluster: the address or file of its scheduler, or local to start one here.",
@@ -36,7 +40,7 @@ Dask = Annotated[
 
 Ledger = Annotated[
     str | None,
-    typer.Option(
+    _option(
         "--ledger",
         metavar="PATH",
         help="Keep a record of what is done in this directory or bucket; after an interruption, the same command "
@@ -61,7 +65,7 @@ def parse_part(text: str) -> tuple[int, int]:
 
 Part = Annotated[
     Any,
-    typer.Option(
+    _option(
         "--part",
         metavar="I/N",
         parser=parse_part,

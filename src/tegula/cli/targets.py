@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os.path
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from importlib import import_module
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
 from tegula.arrays.array import Array
 from tegula.cli.completion import complete_target
+from tegula.cli.help import ACCESS
 from tegula.cli.values import parse_value
-from tegula.errors import UnsupportedError
+from tegula.display.tree import group_tree
+from tegula.errors import NotFoundError, UnsupportedError
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open_stored as open_node
 from tegula.stores.targets.opening import options_of_both
@@ -35,7 +39,6 @@ __all__ = [
 ]
 
 Node = Array | Group | Table
-_MOST: Final = 10  # names of members in a message
 
 
 def target_argument(metavar: str, help: str) -> Any:
@@ -74,7 +77,9 @@ def parse_setting(text: str) -> Setting:
 
 def setting_option(name: str, help: str) -> Any:
     """Return an option for settings of the storage that a URL names; it may be given several times."""
-    return typer.Option(name, metavar="KEY=VALUE", show_default=False, help=help, parser=parse_setting)
+    return typer.Option(
+        name, metavar="KEY=VALUE", show_default=False, help=help, parser=parse_setting, rich_help_panel=ACCESS
+    )
 
 
 StorageOptions = Annotated[
@@ -131,16 +136,24 @@ def open_target(
         Passed to `tegula.open`.
     """
     split_target(target)
-    node = open_node(target, mode, storage_options=dict(settings or ()), **options)
+    try:
+        node = open_node(target, mode, storage_options=dict(settings or ()), **options)
+    except NotFoundError:
+        import_module("tegula.cli.unfinished").warn_of_jobs_at(target, dict(settings or ()))
+        raise
     with node.store:
         yield node
 
 
-def needs_array(group: Group, target: str) -> UnsupportedError:
-    """Return the error of a command that needs an array and got a group, with the names of its members."""
-    names = [*group]
-    listed = f": {', '.join(names[:_MOST])}{', …' if len(names) > _MOST else ''}" if names else ""
-    return UnsupportedError(f"this is a group; name one of its arrays as PATH::INNER{listed}", path=target)
+def needs_array(group: Group, target: str, command: str) -> UnsupportedError:
+    """Return the error of a command that needs an array and got a group, after printing the members of the group."""
+    typer.echo(str(group_tree(group, 1)), err=True)
+    example = next((name for name, node in group.members({}) if isinstance(node, Array)), None)
+    if example is None:
+        return UnsupportedError("this is a group, and none of its members is an array", path=target)
+    outer, inner = split_target(target)
+    name = shlex.quote(f"{outer}::{inner}/{example}" if inner else f"{outer}::{example}")
+    return UnsupportedError(f"this is a group; name one of its arrays, as in: tegula {command} {name}", path=target)
 
 
 def options_of_second(

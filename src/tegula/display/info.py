@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from tegula.display.contents import Listed, attributes_listed, contents
+from tegula.display.contents import Listed, attributes_listed, contents, data_set_row, is_plain_directory
+from tegula.display.layout import columns, number_text, painted
 from tegula.display.markup import shorten, table, text
 from tegula.runtime.quantities import human_bytes
 
 __all__ = [
-    "Info", "array_info", "codecs_text", "column_text", "columns", "group_info", "shown", "table_info",
+    "Info", "array_info", "codecs_text", "column_text", "group_info", "shown", "table_info",
 ]  # fmt: skip
 
 
@@ -22,9 +23,9 @@ class Info(Mapping[str, Any]):
 
     Examples
     --------
-    >>> Info({"Shape": (3, 4), "Stored": 12})
-    Shape   (3, 4)
-    Stored  12
+    >>> Info({"Shape": (3, 4), "Stored": 1200})
+    Shape   3 × 4
+    Stored  1,200
     """
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
@@ -40,12 +41,21 @@ class Info(Mapping[str, Any]):
         return len(self._facts)
 
     def __repr__(self) -> str:
-        width = max((len(name) for name in self._facts), default=0)
+        return self.as_text()
+
+    def as_text(self, width: int | None = None, *, colours: bool = False) -> str:
+        """Return the facts as lines of at most `width` letters, wrapped at words; with colours for a terminal."""
+        indent = max((len(name) for name in self._facts), default=0) + 2
         lines = []
         for name, value in self._facts.items():
-            lines.append(f"{name.ljust(width)}  {shorten(value, _MOST)}")
+            said = columns([[shorten(number_text(value), _MOST)]], width=None if width is None else width - indent)
+            title, first, *others = name.ljust(indent), *(said.splitlines() or [""])
+            lines.append(f"{painted(title, 'title') if colours else title}{first}".rstrip())
+            lines += [" " * indent + line for line in others]
             if isinstance(value, Listed) and value.rows:
-                lines += [f"  {line}" for line in columns(value.rows).splitlines()]
+                styles = {0: "name"} if colours else None
+                rows = columns(value.rows, width=None if width is None else width - 2, styles=styles)
+                lines += [f"  {line}" for line in rows.splitlines()]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -55,34 +65,6 @@ class Info(Mapping[str, Any]):
             if isinstance(value, Listed) and value.rows:
                 rows.append(("", table([tuple(map(text, row)) for row in value.rows])))
         return table(rows)
-
-
-def columns(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
-    """Lay out a table as text.
-
-    Parameters
-    ----------
-    rows : sequence of rows of str
-        The cells, row by row; all rows have the same length.
-    right : sequence of int
-        Numbers of the columns to align at the right.
-
-    Examples
-    --------
-    >>> print(columns([["array", "12", "x"], ["group", "9", "data"]], right=[1]))
-    array  12  x
-    group   9  data
-    """
-    most = max(map(len, rows), default=0)
-    rows = [(*row, *[""] * (most - len(row))) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if column in right else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths))
-        ).rstrip()
-        for row in rows
-    )
 
 
 def _codec_name(codec: Any) -> str:
@@ -137,7 +119,7 @@ def array_info(array: Any) -> Info:
         "Size in memory": human_bytes(array.nbytes) if not array.metadata.data_type.variable else "unknown",
         "Size stored": human_bytes(stored) + ratio if count is not None else "unknown: the store can't be listed",
         "Shards stored" if array.shards else "Chunks stored": (
-            f"{'?' if count is None else count} of {array.nshards if array.shards else array.nchunks}"
+            f"{'?' if count is None else f'{count:,}'} of {array.nshards if array.shards else array.nchunks:,}"
         ),
         "Attributes": attributes_listed(array.attrs.asdict()),
     }
@@ -147,24 +129,29 @@ def array_info(array: Any) -> Info:
 def group_info(group: Any, stored: Mapping[str, int | None] | None = None) -> Info:
     """Collect the facts of a group and list its direct members, with the first and last values of coordinates.
 
-    `stored` has the bytes of the stored chunks of arrays by name; without it they are not shown.
+    `stored` has the bytes of the stored chunks of arrays by path below the group; without it they are not shown.
     """
     unreadable: dict[str, str] = {}
     members = [*group.members(unreadable)]
-    kinds: dict[str, list[tuple[str, ...]]] = {"Array": [], "Group": [], "Table": []}
-    for name, node in members:
-        kinds[type(node).__name__].append((shorten(name, 40),))
-    formats = sorted({node.format for _, node in members}) if group.is_folder else [group.format]
+    facts: dict[str, Any] = {"Type": "plain directory, not itself a group" if is_plain_directory(group) else "group"}
+    if is_plain_directory(group):
+        inside = {"Data sets": Listed(len(members), [data_set_row(name, node, stored or {}) for name, node in members])}
+    else:
+        kinds: dict[str, list[tuple[str, ...]]] = {"Array": [], "Group": [], "Table": []}
+        for name, node in members:
+            kinds[type(node).__name__].append((shorten(name, 40),))
+        formats = sorted({node.format for _, node in members}) if group.is_folder else [group.format]
+        facts["Format"] = ", ".join(formats) or "none"
+        inside = {**contents(members, stored or {}), "Groups": Listed(len(kinds["Group"]), kinds["Group"])}
+        if kinds["Table"]:
+            inside["Tables"] = Listed(len(kinds["Table"]), kinds["Table"])
     return Info(
         {
-            "Type": "directory" if group.is_folder and group.store.local_directory is not None else "group",
-            "Format": ", ".join(formats) or "none",
+            **facts,
             "Store": group.store.url,
             "Path": group.path or "/",
             "Read-only": group.read_only,
-            **contents(members, stored or {}),
-            "Groups": Listed(len(kinds["Group"]), kinds["Group"]),
-            **({"Tables": Listed(len(kinds["Table"]), kinds["Table"])} if kinds["Table"] else {}),
+            **inside,
             **({"Unreadable": ", ".join(unreadable)} if unreadable else {}),
             "Attributes": attributes_listed(group.attrs.asdict()),
         }
@@ -197,4 +184,4 @@ def table_info(table: Any) -> Info:
 def column_text(column: Any) -> str:
     """Return the data type, inner shape and chunks of a column as text."""
     inner = f" × {column.shape[1:]}" if column.ndim > 1 else ""
-    return f"{column.metadata.data_type}{inner}, {column.chunks[0]} rows a chunk"
+    return f"{column.metadata.data_type}{inner}, {column.chunks[0]:,} rows a chunk"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from textwrap import fill
 from typing import Any, Final, NamedTuple
 
-from tegula.display.contents import axes_text, units_of
+from tegula.display.contents import array_text, is_plain_directory
+from tegula.display.layout import painted
 from tegula.display.markup import Entry, card, more, muted, nested, printable, shorten, text
 from tegula.errors import MetadataError, TegulaError
 from tegula.runtime.quantities import counted
@@ -13,6 +15,7 @@ from tegula.runtime.quantities import counted
 __all__ = ["Line", "Tree", "group_tree"]
 
 _MOST: Final = 1000  # lines of HTML
+_NARROWEST: Final = 20  # letters of a line, beside the branches
 _OPEN: Final = 50  # with more lines than this, groups below the first are folded
 
 
@@ -38,13 +41,30 @@ class Tree:
         self._lines = lines
 
     def __str__(self) -> str:
+        return self.as_text()
+
+    def as_text(self, width: int | None = None, *, colours: bool = False) -> str:
+        """Return the lines, of at most `width` letters, wrapped at words; with colours for a terminal."""
         drawn = []
         follows: list[bool] = []  # whether another line of that depth follows
         for depth, name, facts in reversed(self._lines):
             follows += [False] * (depth + 1 - len(follows))
-            stem = "".join("│   " if more_below else "    " for more_below in follows[1:depth])
-            corner = ("├── " if follows[depth] else "└── ") if depth else ""
-            drawn.append(stem + corner + printable(f"{name} {facts}".rstrip()))
+            stems = ["│   " if more_below else "    " for more_below in follows[1 : depth + 1]]
+            stem, corner = "".join(stems[:-1]), ("├── " if follows[depth] else "└── ") if depth else ""
+            title = printable(name)
+            text = f"{title} {printable(facts)}".rstrip()
+            if width is not None and len(stem) + len(corner) + len(text) > width:
+                room = max(_NARROWEST, width - 4 * len(stems))
+                text = fill(text, room, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
+            first, *others = text.splitlines() or [""]
+            if colours:
+                stem, corner = painted(stem, "weak"), painted(corner, "weak")
+                first = first.replace(title, painted(title, "name"), 1)
+            drawn += [
+                painted("".join(stems), "weak") + line if colours else "".join(stems) + line
+                for line in reversed(others)
+            ]
+            drawn.append(stem + corner + first)
             del follows[depth + 1 :]
             follows[depth] = True
         return "\n".join(reversed(drawn))
@@ -67,7 +87,8 @@ def group_tree(group: Any, max_depth: int | None = None) -> Tree:
     """Draw a group with its members, at most `max_depth` levels of them; with their formats where these differ."""
     if max_depth is not None and not (hasattr(max_depth, "__index__") and max_depth >= 0):
         raise MetadataError(f"max_depth is a number of levels or None, not {max_depth!r}", field="max_depth")
-    lines = [Line(0, f"/{group.path}")]
+    is_plain = not hasattr(group, "names") and is_plain_directory(group)
+    lines = [Line(0, f"/{group.path}", "(a plain directory)" if is_plain else "")]
     # a stack, since a hierarchy may be deeper than Python's recursion limit
     ahead = None if hasattr(group, "names") else group.ahead()  # the columns of a table are few
     stack = [_entries(group, ahead)] if max_depth != 0 else []
@@ -83,7 +104,7 @@ def group_tree(group: Any, max_depth: int | None = None) -> Tree:
                 raise node
             is_array, is_table = hasattr(node, "chunks"), hasattr(node, "lengths")
             rows = counted(len(node), "row") if is_table else ""
-            facts = f"{axes_text(node)} {node.metadata.data_type} {units_of(node)}".rstrip() if is_array else rows
+            facts = array_text(node) if is_array else rows
             facts += f" [{node.format}]" if mixed else ""
         except TegulaError as error:
             lines.append(Line(depth, name, f"(unreadable: {error.message})"))

@@ -69,7 +69,10 @@ def _parse_items(text: str) -> tuple[Any, ...]:
         match = _ITEM.match(text, position)
         if match is None:
             part = f" in {text!r:.80}" if position else ""
-            raise SelectionError(f"{text[position:]!r:.40}{part} is not an int, a slice, '...' or a field")
+            raise SelectionError(
+                f"{text[position:]!r:.40}{part} selects nothing: give positions, as in 5 or 0:10, ... for all other "
+                "axes, or names of fields"
+            )
         items.append(_item(match, text))
         position = match.end()
     return tuple(items)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from math import prod
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from tegula.tables.table import Table
 __all__ = ["Window", "window"]
 
 _BLOCK_BYTES: Final = 2**26
+_FEW_DECIMALS: Final = 9
 _OBJECT_BYTES: Final = 64  # estimate for a variable-length element
 
 
@@ -60,6 +62,8 @@ class Window:
         The most bytes to read at once.
     conventions : Conventions, optional
         How stored values are decoded; `dtype` is the type of the decoded ones.
+    decimals : int, optional
+        The number of decimals to round to; see `for_text`.
     """
 
     array: Array | _Records
@@ -69,6 +73,7 @@ class Window:
     inner_shape: tuple[int, ...]
     block_bytes: int
     conventions: Conventions | None = None
+    decimals: int | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -90,6 +95,35 @@ class Window:
         """True if an axis is not dropped."""
         return any(isinstance(axis, range) for axis in self.axes)
 
+    def for_text(self) -> Window:
+        """Return the window with the values of fewest digits that stand for the stored ones: their text is shorter.
+
+        Values unpacked from ints get the decimals of scale and offset, which is exact, if these are few. Others become
+        float32, if that tells all stored ones apart.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> x = tegula.create_array({}, data=np.array([28504], "i2"), attributes={"scale_factor": 0.01})
+        >>> part = window(x, (...,), decodes=True)
+        >>> part.read(), part.for_text().read()
+        (array([285.04]), array([285.04]))
+        """
+        way = self.conventions
+        if way is None or self.dtype != np.float64 or way.read_as.kind not in "iuf":
+            return self
+        scale, offset, stored = float(1 if way.scale is None else way.scale), float(way.offset or 0), way.read_as
+        if stored.kind == "f":
+            is_enough = stored.itemsize <= 4 and 1e-6 <= abs(scale) <= 1 and abs(offset) < 1e6
+        else:
+            decimals = max(_decimals(scale), _decimals(offset))
+            if decimals <= _FEW_DECIMALS:
+                return replace(self, decimals=decimals)
+            # the distance between floats around the largest value must be less than that between packed values
+            largest = abs(offset) + abs(scale) * 2 ** (8 * stored.itemsize)
+            is_enough = abs(scale) > 1e-30 and largest < 1e30 and largest * np.finfo(np.float32).eps < abs(scale)
+        return replace(self, dtype=np.dtype(np.float32)) if is_enough else self
+
     def _first(self) -> tuple[int, range]:
         return next((number, axis) for number, axis in enumerate(self.axes) if isinstance(axis, range))
 
@@ -100,6 +134,8 @@ class Window:
         found = self.array[(*self.fields, *(parts or (...,)))]
         if self.conventions is not None:
             found = self.conventions.decode(np.asarray(found, self.conventions.stored))
+        if self.decimals is not None:
+            found = np.round(found, self.decimals)
         return np.asarray(found, self.dtype).reshape(self.shape)
 
     def rows(self) -> Iterator[Window]:
@@ -166,6 +202,11 @@ def window(
         conventions = node.conventions
         dtype = conventions.decode(np.zeros(0, conventions.stored)).dtype
     return Window(array, fields, axes, dtype, sample.shape[array.ndim :], block_bytes or _BLOCK_BYTES, conventions)
+
+
+def _decimals(value: float) -> int:
+    """Return the number of decimals of the shortest text of a number."""
+    return max(0, -int(Decimal(repr(value)).normalize().as_tuple().exponent))
 
 
 def _parts(axis: range, chunk: int, row_bytes: int, block_bytes: int) -> Iterator[range]:

@@ -40,6 +40,7 @@ from tegula.hierarchy.consolidating import (
     write_consolidated,
 )
 from tegula.hierarchy.copying import CopyReport, copy_node, move_node
+from tegula.hierarchy.foreign_methods import ForeignMethods
 from tegula.hierarchy.members import Documents, Items, Keys, Members, Names, Values, readable, walked
 from tegula.metadata.data_types import DataType, as_data_type, packed
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
@@ -101,7 +102,7 @@ def _node(
     return Array(stored, path, read_only=read_only, allow_pickle=allow_pickle)
 
 
-class Group(Node, MutableMapping[str, Any]):
+class Group(ForeignMethods, Node, MutableMapping[str, Any]):
     """A mapping of names to the arrays and groups in it; made by `tegula.open` and `tegula.create_group`.
 
     Names may be paths: ``g["a/b"]``. Iteration yields the names of the direct members. An *implicit group* is a prefix

@@ -19,6 +19,7 @@ from tegula.stores.names import is_no_name
 
 __all__ = ["Documents", "Items", "Keys", "Members", "Names", "Values", "readable", "walked"]
 
+_SHOWN: Final = 100  # names in the text of a view
 _TOGETHER: Final = 64  # members whose documents are read together
 
 Documents = Mapping[str, Mapping[str, bytes]]
@@ -171,6 +172,11 @@ class Keys(KeysView[str]):
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._mapping)
+
+    def __repr__(self) -> str:
+        some = [*islice(self, _SHOWN + 1)]
+        more = ", …" if len(some) > _SHOWN else ""
+        return f"{type(self).__name__}([{', '.join(map(repr, some[:_SHOWN]))}{more}])"
 
 
 class Items(ItemsView[str, Any]):

@@ -53,7 +53,7 @@ def _check_mode(mode: str) -> str:
 
 
 def open(
-    target: Any,
+    target: Any = None,
     mode: str = "r",
     *,
     path: str = "",
@@ -114,6 +114,8 @@ def open(
     >>> tegula.open(store)[:]
     array([0, 0, 0], dtype=uint8)
     """
+    if target is None:
+        target = creation.pop("store", None)
     mode = _check_mode(mode)
     if missing_chunks is not None:
         config.check_missing_chunks(missing_chunks)
@@ -215,7 +217,7 @@ def _kind(node: Any) -> str:
     return "an array" if isinstance(node, Array) else f"a {type(node).__name__.lower()}"
 
 
-def open_array(target: Any, mode: str = "r", **options: Any) -> Array:
+def open_array(target: Any = None, mode: str = "r", **options: Any) -> Array:
     """Open or create an array; parameters and errors are those of `tegula.open`.
 
     Raises
@@ -229,6 +231,8 @@ def open_array(target: Any, mode: str = "r", **options: Any) -> Array:
     >>> tegula.open_array({}, mode="a", shape=(2, 2), dtype="f4").shape
     (2, 2)
     """
+    if target is None:
+        target = options.pop("store", None)
     if "shape" not in options and _check_mode(mode) != "r":
         if mode != "a" and mode != "r+":
             raise MetadataError("a new array needs a shape", field="shape")
@@ -239,7 +243,7 @@ def open_array(target: Any, mode: str = "r", **options: Any) -> Array:
     return node
 
 
-def open_group(target: Any, mode: str = "r", *, consolidated: bool = False, **options: Any) -> Group:
+def open_group(target: Any = None, mode: str = "r", *, consolidated: bool = False, **options: Any) -> Group:
     """Open or create a group; parameters and errors are those of `tegula.open`.
 
     Parameters
@@ -265,6 +269,8 @@ def open_group(target: Any, mode: str = "r", *, consolidated: bool = False, **op
     >>> g.create_array("x", shape=2, dtype="i1").path
     'x'
     """
+    if target is None:
+        target = options.pop("store", None)
     if not _GROUP_OPTIONS.issuperset(options):
         arrays.check_keywords("open_group", options, _GROUP_OPTIONS)
     if consolidated and _check_mode(mode) != "r":

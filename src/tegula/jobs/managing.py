@@ -7,19 +7,31 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tegula.display.markup import printable
+from tegula.engine.documents.finding import children
 from tegula.engine.nodes.deleting import remove_incomplete
 from tegula.errors import AlreadyExistsError, NotFoundError
 from tegula.jobs.ledger import DIRECTORY, Ledger, survives
 from tegula.jobs.owners import Owner
-from tegula.jobs.plans import LARGEST
+from tegula.jobs.plans import LARGEST, Piece
+from tegula.metadata.chunk_grids import regular_grid
 from tegula.stores import Store
 from tegula.stores.targets.opening import store_of
 from tegula.stores.targets.paths import address_of, local_path, location_of
 
-__all__ = ["JobState", "clean_job", "discard", "list_jobs", "refuse_running", "show_job"]
+__all__ = [
+    "Done",
+    "JobState",
+    "clean_job",
+    "discard",
+    "done_before",
+    "jobs_around",
+    "list_jobs",
+    "refuse_running",
+    "show_job",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +175,56 @@ def show_job(target: Any, path: str = "", *, storage_options: Mapping[str, Any] 
     if state is None:
         raise NotFoundError("no job is under way or was interrupted here", path=location_of(store, path))
     return state
+
+
+def jobs_around(store: Store, path: str) -> list[JobState]:
+    """Return the jobs that write a node, a group above it or, where looking costs no request, a member of it.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> jobs_around(tegula.MemoryStore(), "era/t")
+    []
+    """
+    if not survives(store):
+        return []
+    parts = path.split("/") if path else []
+    paths = ["/".join(parts[:depth]) for depth in range(len(parts) + 1)]
+    if store.local_directory is not None:
+        prefix = f"{path}/" if path else ""
+        paths += [child.rstrip("/") for child in children(store, prefix)]
+    states = [_state_of(store, target) for target in paths]
+    return [state for state in states if state is not None]
+
+
+class Done(NamedTuple):
+    """What a job has done of an array: the share of its units, and the bytes that were written."""
+
+    share: float
+    written: int
+
+
+def done_before(store: Store, path: str) -> dict[str, Done]:
+    """Return what the job at a path has done, by array; nothing if there is no job.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> done_before(tegula.MemoryStore(), "x")
+    {}
+    """
+    ledger = Ledger(store, path)
+    plan = ledger.plan()
+    ledger.read()
+    done = {}
+    for array in () if plan is None else plan["arrays"]:
+        grid = regular_grid(tuple(array["box"]))
+        piece = Piece(array["name"], tuple(array["shape"]), grid, first=array["first"])
+        complete = ledger.completed(piece.first)
+        sums = ledger.sum_of(piece) if complete is None else complete
+        share = 1 - ledger.left_of(piece) / piece.count if complete is None else 1.0
+        done[piece.name] = Done(share, sums.get("written", 0))
+    return done
 
 
 def clean_job(

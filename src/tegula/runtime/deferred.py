@@ -74,8 +74,7 @@ def on_first_use(
         return value
 
     def __dir__() -> list[str]:  # noqa: N807 - as above
-        known = vars(sys.modules[package])
-        return sorted({*known, *known.get("__all__", ()), *places})
+        return sorted(vars(sys.modules[package]).get("__all__", places))
 
     return __getattr__, __dir__
 

@@ -119,7 +119,7 @@ def test_rules_by_dimension_and_by_array(tmp_path: Path) -> None:
         "model/tas": ((2, 2), None),
     }
     assert [codec.name for codec in group["model/tas"].metadata.codecs] == ["bytes", "numcodecs.shuffle", "zstd"]
-    assert "note: /: chunks time=5,lat=3: 1 array has none of these, which keeps its own (crs)" in result.stderr
+    assert "note: chunks time=5,lat=3: 1 array has none of these, which keeps its own (crs)" in result.stderr
     lines = convert(source, tmp_path / "x", *options, "--dry-run").stdout.splitlines()
     assert lines[0].split()[-2:] == ["codecs", "shards"]
     assert [line.split("  ")[-1].strip() for line in lines[1:5]] == ["-", "-", "(10, 3, 8)", "-"]

@@ -52,8 +52,15 @@ def test_head_prints_the_first_rows_of_a_table(tmp_path: Path) -> None:
 
 
 def test_head_refuses_groups_and_huge_rows(tmp_path: Path) -> None:
-    tegula.create_group(tmp_path / "g")
-    assert "PATH::INNER" in run(tmp_path / "g", code=1).stderr
+    group = tegula.create_group(tmp_path / "g")
+    assert "none of its members is an array" in run(tmp_path / "g", code=1).stderr
+    group.create_array("a b", data=np.arange(3, dtype="i2"), dimension_names=["x"])
+    for command in ("head", "cat"):
+        result = CliRunner().invoke(app, [command, str(tmp_path / "g")])
+        assert (result.exit_code, result.stdout) == (1, "")
+        *listed, error = result.stderr.splitlines()
+        assert listed == ["/", "└── a b (x: 3) int16"]
+        assert f"as in: tegula {command} '{tmp_path / 'g'}::a b'" in error
     tegula.create_array(tmp_path / "huge", shape=(10, 10**12), chunks=(1, 10**6), dtype="u1")
     assert "tegula cat" in run(tmp_path / "huge", code=1).stderr
     run(tmp_path / "g", "-n", -1, code=2)

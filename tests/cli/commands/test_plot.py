@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from tegula.runtime import optional
 pytest.importorskip("matplotlib")
 import matplotlib
 from matplotlib import pyplot
+from matplotlib.dates import ConciseDateFormatter
 
 pytestmark = pytest.mark.once(executors="both")
 
@@ -63,6 +65,39 @@ def test_two_axes_are_drawn_as_an_image(group: Any, tmp_path: Path) -> None:
     assert figure.axes[1].get_ylabel() == "temperature (K)"
     low, high = axes.get_ylim()
     assert (low < 20, high > 50) == (True, True)
+
+
+def test_the_title_has_the_coordinates_of_the_selection(group: Any, tmp_path: Path) -> None:
+    hours = {"units": "hours since 2000-01-01"}
+    group.create_array("time", data=np.array([0, 6, 24]), attributes=hours)
+    run(f"{tmp_path}/g.zarr::t[1]", tmp_path / "t.png")
+    first, second = pyplot.gcf().axes[0].get_title().splitlines()
+    assert (first.endswith("g.zarr::t[1]"), second) == (True, "time = 2000-01-01T06:00")
+    said = json.loads(run(f"{tmp_path}/g.zarr::t[:, 1, 0]", tmp_path / "t.png", "--json").stdout)
+    assert said["title"].splitlines()[1] == "lat = 40 degrees_north, lon = 1"
+    assert (said["shape"], said["note"], said["file"]) == ([3], None, str(tmp_path / "t.png"))
+    axes = pyplot.gcf().axes[0]
+    assert [*axes.lines[0].get_xdata()] == [*np.array(["2000-01-01T00", "2000-01-01T06", "2000-01-02T00"], "M8[ns]")]
+    assert isinstance(axes.xaxis.get_major_formatter(), ConciseDateFormatter)
+
+
+@pytest.mark.parametrize(
+    ("units", "length", "aspect"),
+    [
+        (("degrees_north", "degree_E"), 9, 1.0),
+        (("m", "m"), 9, 1.0),
+        (("m", "m"), 900, "auto"),  # it would be a narrow strip
+        (("m", "K"), 9, "auto"),
+        (("", ""), 9, "auto"),
+    ],
+)
+def test_a_map_keeps_its_proportions(tmp_path: Path, units: tuple[str, str], length: float, aspect: Any) -> None:
+    group = tegula.create_group(tmp_path / "m.zarr")
+    group.create_array("t", data=np.ones((3, 4)), dimension_names=("y", "x"))
+    group.create_array("y", data=np.linspace(0, 3, 3), attributes={"units": units[0]})
+    group.create_array("x", data=np.linspace(0, length, 4), attributes={"units": units[1]})
+    run(f"{tmp_path}/m.zarr::t", tmp_path / "t.png")
+    assert pyplot.gcf().axes[0].get_aspect() == aspect
 
 
 def test_one_axis_is_drawn_as_a_line(group: Any, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import tegula
 from tegula.jobs import units
-from tegula.jobs.comparing.differences import Differing, compare_box, decodes_alike
+from tegula.jobs.comparing.differences import Differing, Largest, compare_box, decodes_alike
 from tegula.jobs.comparing.differences import units as boxes_of
 
 
@@ -33,6 +33,8 @@ def test_results_of_boxes_merge_to_that_of_the_whole(places: list[tuple[int, int
         assert found.index == min(places, default=None)
         if places:
             assert (found.one, found.other) == (values[min(places)], -1)
+            most = max(places)  # the values rise in C order
+            assert found.largest == Largest(values[most] + 1.0, most, values[most], -1)
 
 
 def test_units_cover_all_chunks_or_the_stored_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,3 +73,28 @@ def test_chunks_that_decode_alike() -> None:
     assert not decodes_alike(made(), made(fill_value=1))
     assert decodes_alike(made(shards=9, chunks=3), made(shards=9, chunks=3))
     assert not decodes_alike(made(shards=9, chunks=3), made(chunks=9))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "largest"),
+    [
+        ([1.0, np.nan, 3.0, 4.0], [2.0, 5.0, 3.0, 9.0], ((3,), 4.0, 9.0)),
+        ([np.nan, 1.0], [0.0, 1.0], None),  # which has no size
+        ([1.0, np.inf, 0.0], [5.0, 0.0, 0.0], ((1,), np.inf, 0.0)),
+        (np.array([255, 1], "u1"), np.array([0, 3], "u1"), ((0,), 255, 0)),
+        (np.array([1 + 1j, 2]), np.array([1, 2 + 9j]), ((1,), 2 + 0j, 2 + 9j)),
+        (np.array([True, False]), np.array([False, False]), ((0,), True, False)),
+        (np.array(["a", "b"]), np.array(["a", "c"]), None),
+    ],
+)
+def test_the_largest_difference(one: Any, other: Any, largest: Any) -> None:
+    pair = [tegula.create_array({}, data=np.asarray(each), chunks=1) for each in (one, other)]
+    (found,) = tegula.compare(*pair).differences
+    assert found.largest == largest
+
+
+def test_the_largest_difference_of_elements_that_are_not_stored() -> None:
+    pair = [tegula.create_array({}, shape=10**6, chunks=10, dtype="f4", fill_value=fill) for fill in (1, 3)]
+    (found,) = (each for each in tegula.compare(*pair).differences if each.what == "values")
+    assert (found.count, found.largest) == (10**6, ((0,), 1.0, 3.0))
+    assert "values differ, the first and largest at [0]: 1.0 and 3.0" in str(found)

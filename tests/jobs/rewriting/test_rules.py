@@ -166,8 +166,8 @@ def test_a_shape_is_for_arrays_of_as_many_dimensions() -> None:
     }
     assert arrays["model/ua"].chunks == (30, 1, 9, 36)
     some = "crs, lat, model/run/lat, model/ua, orog, …"
-    why = "6 arrays have another number of dimensions, and keep their"
-    assert report.notes[""] == [f"chunks 20,9,9: {why} chunks ({some})", f"shards 40,18,18: {why} shards ({some})"]
+    why = "6 arrays keep their own, with another number of dimensions"
+    assert report.notes[""] == [f"chunks 20,9,9: {why} ({some})", f"shards 40,18,18: {why} ({some})"]
 
 
 def test_one_array_has_to_fit() -> None:

@@ -67,7 +67,7 @@ def test_the_program_writes_an_archive(tmp_path: Path, command: str) -> None:
     assert tegula.compare(tmp_path / "x.zarr", tmp_path / "y.ozx").equal
     done = CliRunner().invoke(app, ["info", f"{tmp_path / 'y.ozx'}::s0"])
     assert done.exit_code == 0
-    assert "(8, 8)" in done.output
+    assert "8 × 8" in done.output
 
 
 def test_later_changes_keep_the_order(tmp_path: Path) -> None:

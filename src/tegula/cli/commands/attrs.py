@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tegula.cli.help import Command, Commands
 from tegula.cli.reporting import print_json
 from tegula.cli.targets import StorageOptions, Target, open_target
 from tegula.cli.values import parse_value
@@ -13,6 +14,7 @@ from tegula.cli.values import parse_value
 __all__ = ["app"]
 
 app = typer.Typer(
+    cls=Commands,
     help="Read and change the attributes of an array, a table or a group.",
     rich_markup_mode=None,
     add_completion=False,
@@ -21,10 +23,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+_AsJson = Annotated[bool, typer.Option("--json", help="Print all attributes after the change as JSON.")]
 _Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="The name of the attribute.")]
 
 
-@app.command("get")
+@app.command("get", cls=Command)
 def _get(
     target: Target,
     name: Annotated[
@@ -39,12 +42,16 @@ def _get(
         print_json(node.attrs.asdict() if name is None else node.attrs[name])
 
 
-@app.command("set", context_settings={"ignore_unknown_options": True})  # a value may be a negative number
+@app.command("set", cls=Command, context_settings={"ignore_unknown_options": True})  # a value may be a negative number
 def _set(
     target: Target,
     words: Annotated[
-        list[str], typer.Argument(metavar="NAME VALUE | NAME=VALUE", show_default=False, help="The new values.")
+        list[str],
+        typer.Argument(
+            metavar="NAME=VALUE", show_default=False, help="The new values; a single one may also be NAME VALUE."
+        ),
     ],
+    as_json: _AsJson = False,
     storage_option: StorageOptions = None,
 ) -> None:
     """Set one attribute, or several in one write.
@@ -54,13 +61,17 @@ def _set(
     changes = _changes(words)
     with open_target(target, "r+", storage_option, allow_pickle=True) as node:
         node.attrs.update(changes)
+        if as_json:
+            print_json(node.attrs.asdict())
 
 
-@app.command("unset")
-def _unset(target: Target, name: _Name, storage_option: StorageOptions = None) -> None:
+@app.command("unset", cls=Command)
+def _unset(target: Target, name: _Name, as_json: _AsJson = False, storage_option: StorageOptions = None) -> None:
     """Remove an attribute."""
     with open_target(target, "r+", storage_option, allow_pickle=True) as node:
         del node.attrs[name]
+        if as_json:
+            print_json(node.attrs.asdict())
 
 
 def _changes(words: list[str]) -> dict[str, Any]:

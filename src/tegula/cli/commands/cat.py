@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from tegula.cli.files import output as open_output
+from tegula.cli.progress import reading_line
 from tegula.cli.reporting import AllowPickle, Raw, say_decoded
 from tegula.cli.targets import StorageOptions, needs_array, open_target, target_argument
 from tegula.errors import SelectionError
@@ -51,7 +52,9 @@ def cat(
             "it is csv for up to 2 dimensions and json for more.",
         ),
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     raw: Raw = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only values and errors.")] = False,
     allow_pickle: AllowPickle = False,
     storage_option: StorageOptions = None,
 ) -> None:
@@ -68,33 +71,40 @@ def cat(
 
     FILE is written under a temporary name and renamed at the end: an error or Ctrl-C leaves an old FILE unchanged.
     """
+    form = _output_format(_Format.json if as_json else format, output)
     try:
         path, items = split_selection(target) if selection is None else (target, parse_selection(selection))
     except SelectionError as error:
         raise typer.BadParameter(str(error), param_hint="SELECTION") from error
     with open_target(path, "r", storage_option, allow_pickle=allow_pickle) as node:
         if isinstance(node, Group):
-            raise needs_array(node, path)
+            raise needs_array(node, path, "cat")
         part = window(node, items if items is not None else (...,), decodes=not raw)
-        _write(part, _output_format(format, output, part), output)
-    say_decoded(part)
+        form = form or ("csv" if len(part.shape) <= 2 else "json")
+        with reading_line(quiet or output is None, part, node.name) as watched:
+            _write(watched if form in ("npy", "raw") else watched.for_text(), form, output)
+    if not quiet:
+        say_decoded(part)
 
 
-def _output_format(format: _Format | None, file: Path | None, part: Window) -> str:
+def _output_format(format: _Format | None, file: Path | None) -> str | None:
+    """Return the format that the command line chooses; ``None`` if it depends on the number of dimensions."""
     if format is not None:
-        return format.value
-    suffix = file.suffix.lower() if file is not None else ""
-    if suffix and suffix not in SUFFIXES:
-        raise typer.BadParameter(
-            f"no format has the suffix {suffix!r}; use one of {' '.join(SUFFIXES)}, or choose with --format",
-            param_hint="--output",
-        )
-    return SUFFIXES.get(suffix) or ("csv" if len(part.shape) <= 2 else "json")
+        form: str | None = format.value
+    else:
+        suffix = file.suffix.lower() if file is not None else ""
+        if suffix and suffix not in SUFFIXES:
+            raise typer.BadParameter(
+                f"no format has the suffix {suffix!r}; use one of {' '.join(SUFFIXES)}, or choose with --format",
+                param_hint="--output",
+            )
+        form = SUFFIXES.get(suffix)
+    if file is None and form in ("npy", "raw") and sys.stdout.isatty():
+        raise typer.BadParameter(f"{form} can't be shown on a terminal; use -o FILE", param_hint="--format")
+    return form
 
 
 def _write(part: Window, format: str, file: Path | None) -> None:
-    if file is None and format in ("npy", "raw") and sys.stdout.isatty():
-        raise typer.BadParameter(f"{format} can't be shown on a terminal; use -o FILE", param_hint="--format")
     pieces = WRITERS[format](part)
     first = next(pieces, b"")  # values that the format can't hold raise an error before the file is opened
     with open_output(file) as stream:

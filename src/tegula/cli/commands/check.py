@@ -117,5 +117,4 @@ def _summary(report: CheckReport) -> Iterator[str]:
     missing = f"; {report.missing_chunks:,} {absent} not stored" if report.missing_chunks else ""
     yield f"{stored} read, {decoded} decoded{missing}"
     if report.checksum_note:
-        remedy = "pass --checksum to convert, or checksum=True when an array is created, to store checksums"
-        yield f"{report.checksum_note}; {remedy}"
+        yield f"{report.checksum_note}; tegula convert --checksum adds them"

@@ -10,7 +10,7 @@ from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AllowPickle, AsJson, print_json, print_message
 from tegula.cli.running import Dask, Ledger, Workers, runner_options
 from tegula.cli.targets import StorageOptions, Target, open_target
-from tegula.display.info import columns
+from tegula.display.layout import columns
 from tegula.display.markup import printable
 from tegula.jobs.checksum import checksum as checksum_of_node
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tegula.arrays.array import Array
-from tegula.cli.reporting import Quiet
+from tegula.cli.reporting import AsJson, QuietButJson, print_json
 from tegula.cli.targets import StorageOptions, open_target, target_argument
 from tegula.errors import UnsupportedError
 from tegula.hierarchy.group import Group
@@ -19,7 +19,8 @@ __all__ = ["consolidate"]
 
 def consolidate(
     target: Annotated[str, target_argument("PATH", "The group.")],
-    quiet: Quiet = False,
+    as_json: AsJson = False,
+    quiet: QuietButJson = False,
     storage_option: StorageOptions = None,
 ) -> None:
     """Write the metadata of all members of a group into one document.
@@ -33,6 +34,8 @@ def consolidate(
             kind = "an array" if isinstance(node, Array) else "a table"
             raise UnsupportedError(f"only a group has consolidated metadata, and this is {kind}", path=target)
         node.consolidate()
-        if not quiet:
-            members = sum(1 for _ in node.walk({}))
+        members = 0 if quiet and not as_json else sum(1 for _ in node.walk({}))
+        if as_json:
+            print_json({"group": redacted(target), "members": members})
+        elif not quiet:
             typer.echo(f"{redacted(target)}: metadata of {counted(members, 'member')} consolidated")

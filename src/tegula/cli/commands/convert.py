@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from contextlib import ExitStack
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ import typer
 
 from tegula.cli.completion import complete_codecs
 from tegula.cli.files import output
+from tegula.cli.help import ENCODING, OUTPUT, WORK
 from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, print_json, print_message
 from tegula.cli.running import Dask, MaxMemory, Part, Resume, VisibleEarly, Workers, resume_argument, runner_options
@@ -25,7 +27,8 @@ from tegula.cli.targets import (
     split_target,
     target_argument,
 )
-from tegula.display.info import columns
+from tegula.cli.unfinished import done_at
+from tegula.display.layout import columns
 from tegula.display.markup import printable
 from tegula.errors import SelectionError
 from tegula.extracts.selections import parse_selection
@@ -34,6 +37,9 @@ from tegula.jobs.converting.convert import convert as convert_node
 from tegula.runtime.quantities import human_bytes
 
 __all__ = ["convert", "parse_codecs", "parse_lengths", "parse_numbers", "parse_option", "parse_rules"]
+
+_encoding = partial(typer.Option, rich_help_panel=ENCODING)
+_work = partial(typer.Option, rich_help_panel=WORK)
 
 
 class _Format(StrEnum):
@@ -49,11 +55,11 @@ def convert(
     target: Annotated[str, target_argument("TARGET", "Where to write: PATH, or PATH::INNER.")],
     format: Annotated[
         _Format | None,
-        typer.Option(help="Storage format. [default: by the suffix of TARGET, else zarr3]"),
+        _encoding(help="Storage format. [default: by the suffix of TARGET, else zarr3]"),
     ] = None,
     chunks: Annotated[
         str | None,
-        typer.Option(
+        _encoding(
             metavar="N,N,...|DIM=N,...|ARRAY=N,N,...;...|auto",
             help="Chunk shape, -1 for a whole axis: for all arrays of that number of dimensions, or by dimension "
             "(time=24,lat=45) or array (tas=24,45,90;model/*=auto). [default: as in SOURCE]",
@@ -61,14 +67,14 @@ def convert(
     ] = None,
     shards: Annotated[
         str | None,
-        typer.Option(
+        _encoding(
             metavar="N,N,...|DIM=N,...|ARRAY=N,N,...;...|auto|none",
             help="Shard shape, written like --chunks. [default: as in SOURCE]",
         ),
     ] = None,
     codecs: Annotated[
         str | None,
-        typer.Option(
+        _encoding(
             metavar="NAME,...|JSON|ARRAY=NAME,...;...|auto|none",
             help="Codecs for all arrays, or by array (tas=zstd;time=none). [default: as in SOURCE]",
             autocompletion=complete_codecs,
@@ -76,20 +82,20 @@ def convert(
     ] = None,
     dtype: Annotated[
         str | None,
-        typer.Option(metavar="TYPE|ARRAY=TYPE;...", help="Data type, such as f4, for numbers. [default: as in SOURCE]"),
+        _encoding(metavar="TYPE|ARRAY=TYPE;...", help="Data type, such as f4, for numbers. [default: as in SOURCE]"),
     ] = None,
     scale_offset: Annotated[
         str | None,
-        typer.Option(
+        _encoding(
             metavar="SCALE,OFFSET|ARRAY=SCALE,OFFSET",
             help="Pack values in --dtype: value = packed * SCALE + OFFSET.",
         ),
     ] = None,
     bitround: Annotated[
         str | None,
-        typer.Option(metavar="BITS|ARRAY=BITS,...", help="Bits of the fraction of floating-point numbers to keep."),
+        _encoding(metavar="BITS|ARRAY=BITS,...", help="Bits of the fraction of floating-point numbers to keep."),
     ] = None,
-    checksum: Annotated[bool, typer.Option("--checksum", help="Store a checksum with each chunk.")] = False,
+    checksum: Annotated[bool, _encoding("--checksum", help="Store a checksum with each chunk.")] = False,
     select: Annotated[
         str | None, typer.Option(metavar="SELECTION", help="Convert only this part of an array: ints and slices.")
     ] = None,
@@ -104,11 +110,13 @@ def convert(
     allow_pickle: AllowPickle = False,
     consolidated: Annotated[
         bool | None,
-        typer.Option(help="Write consolidated metadata. [default: if SOURCE has it]", show_default=False),
+        _encoding(help="Write consolidated metadata. [default: if SOURCE has it]", show_default=False),
     ] = None,
     report_file: Annotated[
         str | None,
-        typer.Option("--report", metavar="FILE.json|FILE.html", help="Write the report to a file, too."),
+        typer.Option(
+            "--report", rich_help_panel=OUTPUT, metavar="FILE.json|FILE.html", help="Write the report to a file, too."
+        ),
     ] = None,
     resume: Resume = False,
     workers: Workers = None,
@@ -118,7 +126,7 @@ def convert(
     max_memory: MaxMemory = None,
     temporary: Annotated[
         str | None,
-        typer.Option("--temporary", metavar="TARGET", help="Where to put temporary arrays if TARGET is an archive."),
+        _work("--temporary", metavar="TARGET", help="Where to put temporary arrays if TARGET is an archive."),
     ] = None,
     as_json: AsJson = False,
     quiet: QuietButJson = False,
@@ -172,7 +180,12 @@ def convert(
             stream = stack.enter_context(output(file))
         with (
             open_target(source, "r", storage_option, allow_pickle=allow_pickle) as node,
-            progress_line(quiet, node, command="" if options["resume"] is None else "convert") as progress,
+            progress_line(
+                quiet,
+                node,
+                command="" if options["resume"] is None else "convert",
+                earlier=partial(done_at, target, path or "", options["target_storage_options"]) if resume else dict,
+            ) as progress,
         ):
             report = convert_node(node, target, path=path or "", progress=progress, **options)
         if file is not None:
@@ -303,7 +316,7 @@ def _print_report(report: ConvertReport, as_json: bool, quiet: bool) -> None:
                 print_message("note", f"/{array.path}: {note}")
         for name, notes in report.notes.items():
             for note in notes:
-                print_message("note", f"/{name}: {note}")
+                print_message("note", f"/{name}: {note}" if name else note)
     for name, reason in report.failed.items():
         print_message("error", f"/{name}: {reason}")
     for array in report.arrays:

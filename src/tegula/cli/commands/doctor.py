@@ -15,7 +15,7 @@ from tegula.cli.reporting import AsJson, print_json
 from tegula.cli.running import is_archive
 from tegula.cli.targets import StorageOptions, split_target
 from tegula.codecs import known_codecs, runs_in_kernel
-from tegula.display.info import columns
+from tegula.display.layout import columns
 from tegula.display.markup import printable
 from tegula.errors import UnsupportedError
 from tegula.hierarchy.viewed import store_to_read

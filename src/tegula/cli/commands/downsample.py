@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import cache, partial
+from math import prod
 from typing import Annotated, Any
 
 import typer
 
+from tegula.arrays.array import Array
 from tegula.cli.commands.convert import parse_codecs, parse_lengths, parse_option, parse_rules
+from tegula.cli.help import ENCODING
 from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AsJson, QuietButJson, print_json, print_message
 from tegula.cli.running import Dask, MaxMemory, Part, Resume, VisibleEarly, Workers, resume_argument, runner_options
@@ -19,14 +23,18 @@ from tegula.cli.targets import (
     split_target,
     target_argument,
 )
+from tegula.cli.unfinished import done_at
 from tegula.cli.values import parse_value
-from tegula.display.info import columns
+from tegula.display.layout import columns
 from tegula.display.markup import printable
 from tegula.jobs.downsampling.downsample import Pyramid
 from tegula.jobs.downsampling.downsample import downsample as downsample_array
+from tegula.jobs.managing import Done
 from tegula.runtime.quantities import counted
 
 __all__ = ["downsample"]
+
+_encoding = partial(typer.Option, rich_help_panel=ENCODING)
 
 
 class _Method(StrEnum):
@@ -44,7 +52,7 @@ def downsample(
     source: Annotated[str, target_argument("SOURCE", "The array.")],
     target: Annotated[
         str | None,
-        target_argument("[TARGET]", "The group to write: PATH, or PATH::INNER. [default: the group of SOURCE]"),
+        target_argument("TARGET", "The group to write: PATH, or PATH::INNER. [default: the group of SOURCE]"),
     ] = None,
     into: Annotated[
         str | None,
@@ -81,11 +89,11 @@ def downsample(
             metavar="VALUE|fill_value", help="A value that marks missing data. [default: _FillValue, missing_value]"
         ),
     ] = None,
-    chunks: Annotated[str | None, typer.Option(metavar="N,N,...", help="Chunk shape. [default: as in SOURCE]")] = None,
-    shards: Annotated[str | None, typer.Option(metavar="N,N,...", help="Shard shape. [default: as in SOURCE]")] = None,
-    codecs: Annotated[str | None, typer.Option(metavar="NAME,...|JSON", help="Codecs. [default: as in SOURCE]")] = None,
-    name: Annotated[str, typer.Option(help="Name of the pyramid in its metadata.")] = "",
-    ome_version: Annotated[_Version, typer.Option(help="Version of OME-Zarr of the metadata.")] = _Version.v05,
+    chunks: Annotated[str | None, _encoding(metavar="N,N,...", help="Chunk shape. [default: as in SOURCE]")] = None,
+    shards: Annotated[str | None, _encoding(metavar="N,N,...", help="Shard shape. [default: as in SOURCE]")] = None,
+    codecs: Annotated[str | None, _encoding(metavar="NAME,...|JSON", help="Codecs. [default: as in SOURCE]")] = None,
+    name: Annotated[str, _encoding(help="Name of the pyramid in its metadata.")] = "",
+    ome_version: Annotated[_Version, _encoding(help="Version of OME-Zarr of the metadata.")] = _Version.v05,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace what exists at TARGET, or the old levels.")
     ] = False,
@@ -139,11 +147,24 @@ def downsample(
         options["target_storage_options"] = target_options
     options["resume"] = resume_argument(resume, split_target(source)[0] if store is None else store)
     # write the levels
-    with (
-        open_target(source, "r" if target is not None or dry_run else "r+", storage_option) as node,
-        progress_line(quiet, node, command="" if options["resume"] is None else "downsample") as progress,
-    ):
-        pyramid = downsample_array(node, store, progress=progress, **options)
+    with open_target(source, "r" if target is not None or dry_run else "r+", storage_option) as node:
+
+        @cache
+        def planned() -> Pyramid:
+            return downsample_array(node, store, **{**options, "dry_run": True, "resume": None, "part": None})
+
+        def sizes() -> dict[str, int]:
+            levels = planned().levels  # which refuses all but arrays
+            assert isinstance(node, Array)
+            written = levels if levels[0].path == "s0" else levels[1:]  # without SOURCE, which stays where it is
+            return {level.path: prod(level.shape) * node.dtype.itemsize for level in written}
+
+        def earlier() -> dict[str, Done]:
+            return done_at(planned().target, "", options.get("target_storage_options")) if resume else {}
+
+        command = "" if options["resume"] is None else "downsample"
+        with progress_line(quiet, sizes=sizes, command=command, earlier=earlier) as progress:
+            pyramid = downsample_array(node, store, progress=progress, **options)
     if as_json:
         print_json(pyramid.as_dict())
     elif not quiet:

@@ -12,7 +12,7 @@ import typer
 from tegula.arrays.array import Array
 from tegula.cli.reporting import AllowPickle, AsJson, Raw, print_json, say_decoded
 from tegula.cli.targets import StorageOptions, Target, needs_array, open_target
-from tegula.display.info import columns
+from tegula.display.layout import columns
 from tegula.display.markup import printable
 from tegula.errors import UnsupportedError
 from tegula.extracts.values import array_to_json
@@ -38,11 +38,11 @@ def head(
     """
     with open_target(target, "r", storage_option, allow_pickle=allow_pickle) as node:
         if isinstance(node, Group):
-            raise needs_array(node, target)
+            raise needs_array(node, target, "head")
         part = window(node, (slice(0, rows), ...) if node.shape else (...,), decodes=not raw)
         if not part.fits:
             raise UnsupportedError("a row does not fit into memory; print a part of it with `tegula cat`", path=target)
-        values = next(part.blocks())
+        values = next(part.for_text().blocks())
     say_decoded(part)
     if as_json:
         print_json(array_to_json(values))

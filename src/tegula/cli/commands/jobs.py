@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from tegula.cli.reporting import AsJson, Quiet, print_json
+from tegula.cli.help import Command, Commands
+from tegula.cli.reporting import AsJson, QuietButJson, print_json
 from tegula.cli.targets import StorageOptions, split_target, target_argument
 from tegula.display.markup import printable
 from tegula.jobs.managing import clean_job, list_jobs, show_job
@@ -14,6 +15,7 @@ from tegula.jobs.managing import clean_job, list_jobs, show_job
 __all__ = ["app"]
 
 app = typer.Typer(
+    cls=Commands,
     rich_markup_mode=None,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -24,7 +26,7 @@ _SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 _Where = Annotated[str, target_argument("TARGET", "The target of the job: PATH, or PATH::INNER.")]
 
 
-@app.command("list", context_settings=_SETTINGS)
+@app.command("list", cls=Command, context_settings=_SETTINGS)
 def list_(
     target: Annotated[str, target_argument("PATH", "Where to search, at any depth: PATH, or PATH::INNER.")],
     as_json: AsJson = False,
@@ -43,7 +45,7 @@ def list_(
         typer.echo("no job is under way or was interrupted there")
 
 
-@app.command("show", context_settings=_SETTINGS)
+@app.command("show", cls=Command, context_settings=_SETTINGS)
 def show(target: _Where, as_json: AsJson = False, storage_option: StorageOptions = None) -> None:
     """Show the progress of a job, and which processes work on it."""
     store, inner = split_target(target)
@@ -54,18 +56,21 @@ def show(target: _Where, as_json: AsJson = False, storage_option: StorageOptions
         typer.echo(str(state))
 
 
-@app.command("clean", context_settings=_SETTINGS)
+@app.command("clean", cls=Command, context_settings=_SETTINGS)
 def clean(
     target: _Where,
     force: Annotated[
         bool,
         typer.Option("--force", help="Remove it even if a process seems to work on it, for example after a crash."),
     ] = False,
-    quiet: Quiet = False,
+    as_json: AsJson = False,
+    quiet: QuietButJson = False,
     storage_option: StorageOptions = None,
 ) -> None:
     """Delete everything that an interrupted job has written, and its ledger."""
     store, inner = split_target(target)
     state = clean_job(store, inner, force=force, storage_options=dict(storage_option or ()))
-    if not quiet:
+    if as_json:
+        print_json(state.as_dict())
+    elif not quiet:
         typer.echo(printable(f"removed: {state.operation} of {state.source} to {state.target}"))

@@ -11,11 +11,22 @@ from typing import Annotated, Any, Final
 import typer
 
 from tegula.arrays.array import Array
-from tegula.cli.reporting import AsJson, print_json, print_message
+from tegula.cli.reporting import AsJson, Colour, Colours, print_json, print_message, print_text
 from tegula.cli.targets import Node, StorageOptions, Target, open_target, split_target
-from tegula.display.info import Info, columns, group_info
+from tegula.cli.unfinished import warn_of_jobs
+from tegula.display.contents import (
+    add_dimensions,
+    array_text,
+    coordinates_among,
+    dimensions_text,
+    ends,
+    is_plain_directory,
+    units_of,
+)
+from tegula.display.info import Info, group_info
+from tegula.display.layout import columns
 from tegula.display.markup import printable
-from tegula.display.tree import group_tree
+from tegula.display.tree import Line, Tree, group_tree
 from tegula.errors import TegulaError
 from tegula.hierarchy.group import Group
 from tegula.jobs.units import with_known_members
@@ -36,17 +47,20 @@ def _open(target: str, storage_option: StorageOptions) -> Iterator[Node]:
         yield with_known_members(node)
 
 
-def info(target: Target, as_json: AsJson = False, storage_option: StorageOptions = None) -> None:
+def info(
+    target: Target, as_json: AsJson = False, colour: Colour = Colours.auto, storage_option: StorageOptions = None
+) -> None:
     """Print the metadata and sizes of an array, a table or a group; for a group, with totals of all its members."""
     with _open(target, storage_option) as node:
+        jobs = warn_of_jobs(node.store, node.path)
         if as_json:
-            print_json(_facts(node))
+            print_json({**_facts(node), "jobs": [job.as_dict() for job in jobs]})
         elif isinstance(node, Group):
             sizes: dict[str, int | None] = {}
             totals = _totals_as_text(node, sizes)
-            typer.echo(str(Info({**group_info(node, sizes), **totals})))
+            print_text(Info({**group_info(node, sizes), **totals}), colour)
         else:
-            typer.echo(str(node.info))
+            print_text(node.info, colour)
 
 
 @dataclass(slots=True)
@@ -95,10 +109,7 @@ def _totals(group: Group, sizes: dict[str, int | None]) -> _Totals:
         else:
             totals.nbytes += array.nbytes
             fixed_length_stored += stored
-        for name, length in zip(array.dimension_names or (), array.shape):
-            lengths = totals.dimensions.setdefault(name, []) if name is not None else [length]
-            if length not in lengths:
-                lengths.append(length)
+        add_dimensions(totals.dimensions, array)
         return size
 
     for path, node in group.walk(failed):
@@ -134,9 +145,8 @@ def _totals_as_text(group: Group, sizes: dict[str, int | None]) -> dict[str, str
     facts = {"In all": ", ".join(numbers) or "empty"}
     if totals.unreadable:
         facts["In all"] += f", {totals.unreadable} unreadable"
-    if totals.dimensions:
-        named = ((name, " or ".join(map(str, sizes))) for name, sizes in totals.dimensions.items())
-        facts["Dimensions"] = ", ".join(f"{name} {sizes}" for name, sizes in named)
+    if totals.dimensions and not is_plain_directory(group):
+        facts["Dimensions"] = dimensions_text(totals.dimensions)
     size = totals.nbytes_stored
     return {
         **facts,
@@ -164,36 +174,45 @@ def _array_facts(array: Array) -> dict[str, Any]:
         "shards": array.shards,
         "codecs": codecs,
         "fill_value": array.metadata.fill_value,
+        "read_only": array.read_only,
         "dimension_names": array.dimension_names,
         "nbytes": None if array.metadata.data_type.variable else array.nbytes,
-        "nbytes_stored": array.nbytes_stored(),
+        "nbytes_stored": _stored(array),
         "nchunks": array.nchunks,
-        "nchunks_stored": array.nchunks_initialized(),
+        "nchunks_stored": array.nchunks_initialized() if array.store.listable else None,
         "attributes": array.attrs.asdict(),
     }
 
 
 def _group_facts(group: Group) -> dict[str, Any]:
-    members = [*group.members({})]
+    unreadable: dict[str, str] = {}
+    members = [*group.members(unreadable)]
+    arrays = {name: node for name, node in members if isinstance(node, Array)}
+    coordinates = coordinates_among(arrays)
+    sizes: dict[str, int | None] = {}
+    totals = asdict(_totals(group, sizes))
     return {
-        "kind": "group",
+        "kind": "directory" if is_plain_directory(group) else "group",
         "format": group.format,
         "store": group.store.url,
         "path": group.path,
-        "arrays": [name for name, node in members if isinstance(node, Array)],
+        "read_only": group.read_only,
+        "arrays": [*arrays],
         "variables": [
             {
-                **_short_facts(name, node),
-                "chunks": node.chunks,
-                "nbytes_stored": _stored(node),
-                "attributes": node.attrs.asdict(),
+                **_short_facts(name, array),
+                "chunks": array.chunks,
+                "is_coordinate": name in coordinates,
+                **({"ends": ends(array)} if name in coordinates else {}),
+                "nbytes_stored": sizes.get(name),
+                "attributes": array.attrs.asdict(),
             }
-            for name, node in members
-            if isinstance(node, Array)
+            for name, array in arrays.items()
         ],
         "groups": [name for name, node in members if isinstance(node, Group)],
         "tables": [name for name, node in members if isinstance(node, Table)],
-        "totals": asdict(_totals(group, {})),
+        "unreadable": unreadable,
+        "totals": totals,
         "attributes": group.attrs.asdict(),
     }
 
@@ -204,6 +223,7 @@ def _table_facts(table: Table) -> dict[str, Any]:
         "format": table.format,
         "store": table.store.url,
         "path": table.path,
+        "read_only": table.read_only,
         "rows": len(table),
         "columns": [_short_facts(name, table[name]) for name in table.names],
         "nbytes": None if table.dtype.hasobject else table.nbytes,
@@ -216,16 +236,18 @@ def tree(
     target: Target,
     depth: Annotated[int | None, typer.Option(min=0, show_default=False, help="The number of levels to show.")] = None,
     as_json: AsJson = False,
+    colour: Colour = Colours.auto,
     storage_option: StorageOptions = None,
 ) -> None:
     """Draw the tree of a group and all its members, or of a table and its columns."""
     with _open(target, storage_option) as node:
+        jobs = warn_of_jobs(node.store, node.path)
         if as_json:
-            print_json(_branch(node.name, node, depth))
+            print_json({**_branch(node.name, node, depth), "jobs": [job.as_dict() for job in jobs]})
         elif not isinstance(node, Array):
-            typer.echo(str(group_tree(node, depth)))
+            print_text(group_tree(node, depth), colour)
         else:
-            typer.echo(printable(f"/{node.path} {node.shape} {node.metadata.data_type}"))
+            print_text(Tree([Line(0, f"/{node.path}", array_text(node))]), colour)
 
 
 def _branch(name: str, root: Node, depth: int | None) -> dict[str, Any]:
@@ -238,7 +260,11 @@ def _branch(name: str, root: Node, depth: int | None) -> dict[str, Any]:
         below = None if levels is None else levels - 1
         members = facts["members"] = []
         for inner in _names(node):
-            member = node[inner]
+            try:
+                member = node[inner]
+            except TegulaError as error:
+                members.append({"name": inner, "unreadable": error.message})
+                continue
             members.append(_short_facts(inner, member))
             if not isinstance(member, Array):
                 pending.append((members[-1], member, below))
@@ -257,6 +283,8 @@ def _short_facts(name: str, node: Node) -> dict[str, Any]:
         facts["dtype"] = str(node.metadata.data_type)
         if node.dimension_names is not None:
             facts["dimension_names"] = node.dimension_names
+        if units := units_of(node):
+            facts["units"] = units
     return facts
 
 

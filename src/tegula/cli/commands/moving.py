@@ -6,13 +6,15 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
 from tegula.arrays.array import Array
 from tegula.cli.progress import byte_line
-from tegula.cli.reporting import Quiet
+from tegula.cli.reporting import AsJson, QuietButJson, print_json
 from tegula.cli.running import Dask, Part, Resume, Workers, runner_options
 from tegula.cli.targets import (
     StorageOptions,
@@ -23,6 +25,7 @@ from tegula.cli.targets import (
     split_target,
     target_argument,
 )
+from tegula.cli.unfinished import done_at
 from tegula.errors import NotFoundError, TegulaError
 from tegula.hierarchy.copying import CopyReport, delete, move
 from tegula.jobs.copying import copy
@@ -57,7 +60,8 @@ def cp(
     workers: Workers = None,
     dask: Dask = None,
     part: Part = None,
-    quiet: Quiet = False,
+    as_json: AsJson = False,
+    quiet: QuietButJson = False,
     storage_option: StorageOptions = None,
     target_storage_option: TargetStorageOptions = None,
 ) -> None:
@@ -67,26 +71,26 @@ def cp(
     copy when it is complete.
     """
     options = options_of_second(source, target, storage_option, target_storage_option)
+    store, inner = _destination(source, target)
+    earlier = partial(done_at, store, inner, options) if resume else dict
     with (
         _source(source, "r", storage_option) as (origin, origin_options),
-        byte_line(quiet, lambda: _stored(source, storage_option), command="cp" if resume else "") as progress,
+        byte_line(quiet, lambda: _stored(source, storage_option), "cp" if resume else "", earlier) as progress,
     ):
-        store, inner = _destination(source, target)
         report = copy(
             origin, store, path=inner, overwrite=overwrite, progress=progress,
             storage_options=origin_options, target_storage_options=options, resume=resume, part=part,
             **runner_options(workers, dask),
         )  # fmt: skip
-    _print(report, quiet, "copied")
-    if report.units_left and not quiet:
-        typer.echo(f"{counted(report.units_left, 'unit')} left to other parts")
+    _print(report, "copied", as_json, quiet)
 
 
 def mv(
     source: _Source,
     target: _Destination,
     overwrite: _Overwrite = False,
-    quiet: Quiet = False,
+    as_json: AsJson = False,
+    quiet: QuietButJson = False,
     storage_option: StorageOptions = None,
     target_storage_option: TargetStorageOptions = None,
 ) -> None:
@@ -105,12 +109,13 @@ def mv(
             origin, store, path=inner, overwrite=overwrite, progress=progress,
             storage_options=origin_options, target_storage_options=options,
         )  # fmt: skip
-    _print(report, quiet, "moved")
+    _print(report, "moved", as_json, quiet)
 
 
 def rm(
     target: Target,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+    as_json: AsJson = False,
     storage_option: StorageOptions = None,
 ) -> None:
     """Delete an array, a table, or a group with all its members.
@@ -122,6 +127,8 @@ def rm(
         typer.echo("nothing was deleted", err=True)
         raise typer.Exit(1)
     delete(store, path=inner, storage_options=dict(storage_option or ()))
+    if as_json:
+        print_json({"deleted": redacted(target)})
 
 
 def _can_ask() -> bool:
@@ -153,10 +160,8 @@ def _destination(source: str, target: str) -> tuple[str, str]:
 
 def _is_plain_directory(path: str) -> bool:
     """Return whether a path is a directory with entries that is neither a node nor the target of a copy to resume."""
-    if not os.path.isdir(path) or _is_node(path):
-        return False
-    names = os.listdir(path)
-    return bool(names) and DIRECTORY not in names
+    names = os.listdir(path) if os.path.isdir(path) else []
+    return bool(names) and DIRECTORY not in names and not _is_node(path)
 
 
 def _is_node(target: str) -> bool:
@@ -198,12 +203,14 @@ def _described(target: str, storage_option: StorageOptions) -> str:
         return f"{shown}, which can't be opened"
 
 
-def _print(report: CopyReport, quiet: bool, done: str) -> None:
-    if quiet:
-        return
-    if report.renamed:
-        typer.echo("moved in one step, as its directory was renamed")
-        return
-    kinds = ((report.arrays, "array"), (report.groups, "group"))
-    nodes = " and ".join(counted(number, kind) for number, kind in kinds if number)
-    typer.echo(f"{nodes or 'nothing'} {done}: {counted(report.values, 'file')}, {human_bytes(report.nbytes)}")
+def _print(report: CopyReport, done: str, as_json: bool, quiet: bool) -> None:
+    if as_json:
+        print_json(asdict(report))
+    elif report.renamed and not quiet:
+        typer.echo("moved at once, without copying data")
+    elif not quiet:
+        kinds = ((report.arrays, "array"), (report.groups, "group"))
+        nodes = " and ".join(counted(number, kind) for number, kind in kinds if number)
+        typer.echo(f"{nodes or 'nothing'} {done}: {counted(report.values, 'file')}, {human_bytes(report.nbytes)}")
+        if report.units_left:
+            typer.echo(f"{counted(report.units_left, 'unit')} left to other parts")

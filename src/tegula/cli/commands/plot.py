@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from math import prod
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import numpy as np
 import typer
 
 from tegula.arrays.array import Array
 from tegula.cli.files import output as open_output
-from tegula.cli.reporting import Quiet, Raw, print_message, say_decoded
-from tegula.cli.targets import StorageOptions, needs_array, open_target, target_argument
+from tegula.cli.progress import reading_line
+from tegula.cli.reporting import AsJson, QuietButJson, Raw, print_json, print_message, say_decoded
+from tegula.cli.targets import Node, StorageOptions, needs_array, open_target, target_argument
+from tegula.display.contents import value_text
 from tegula.display.markup import printable
 from tegula.errors import SelectionError, TegulaError, UnsupportedError
 from tegula.extracts.selections import split_selection
@@ -31,6 +33,12 @@ _MOST_BYTES: Final = 2**28
 _MOST_PIXELS: Final = 4000  # elements along an axis of an image; of a longer one every second, third, … is drawn
 _MOST_POINTS: Final = 200_000  # elements of a line
 _MOST_LINES: Final = 20
+_NARROWEST: Final = 8  # the longer side of a map by the shorter one
+_UNITS: Final = {  # of longitudes and latitudes (CF conventions 1.11, sections 4.1 and 4.2)
+    name: "degrees"
+    for place in ("north", "N", "east", "E")
+    for name in (f"degrees_{place}", f"degree_{place}", f"degrees{place}", f"degree{place}")
+}
 _FORMATS: Final = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".webp")
 
 
@@ -46,15 +54,16 @@ def plot(
         str, typer.Option("--size", metavar="WIDTHxHEIGHT", help="The size of the picture in inches.")
     ] = "8x5",
     raw: Raw = False,
-    quiet: Quiet = False,
+    as_json: AsJson = False,
+    quiet: QuietButJson = False,
     storage_option: StorageOptions = None,
 ) -> None:
     """Draw an array or a table: a line for one axis, an image for two, a line for each numeric column of a table.
 
     Select two axes of an array that has more, as in tegula plot "x.zarr::t[0, :, :]" -o t.png. Values are decoded by
     the attributes of CF, as xarray does, unless --raw asks for what is stored; missing ones are left blank. Axes show
-    the coordinates from arrays next to it that are named after a dimension, and the attributes long_name and units.
-    Needs matplotlib.
+    the coordinates from arrays next to it that are named after a dimension, and the attributes long_name and units; the
+    title has the coordinates of what is selected. Maps keep the proportions of their axes. Needs matplotlib.
     """
     if output.suffix.lower() not in _FORMATS:
         raise typer.BadParameter(f"the suffix must be one of {' '.join(_FORMATS)}", param_hint="--output")
@@ -69,26 +78,29 @@ def plot(
         raise typer.BadParameter(f"{colors!r} is not a colour map of matplotlib", param_hint="--colors")
     with open_target(path, "r", storage_option) as node, _drawing(matplotlib):
         if isinstance(node, Group):
-            raise needs_array(node, path)
+            raise needs_array(node, path, "plot")
         part = window(node, items if items is not None else (...,), decodes=not raw)
         figure, axes = optional.library("matplotlib.pyplot").subplots(figsize=inches, layout="constrained")
-        if isinstance(node, Table) or part.dtype.names is not None:
-            note = _draw_columns(axes, part)
-        elif len(part.shape) == 1:
-            note = _draw_line(axes, node, part)
-        elif len(part.shape) == 2:
-            note = _draw_image(figure, axes, node, part, colors)
-        else:
-            raise UnsupportedError(
-                f"the selection has {len(part.shape)} axes; select one or two of them, as in {path}[0, :, :]", path=path
-            )
-        title = printable(redacted(target))
-        axes.set_title(title if len(title) < 80 else f"…{title[-79:]}")
+        with reading_line(quiet, part, node.name) as watched:
+            if isinstance(node, Table) or part.dtype.names is not None:
+                note = _draw_columns(axes, watched)
+            elif len(part.shape) == 1:
+                note = _draw_line(axes, node, watched)
+            elif len(part.shape) == 2:
+                note = _draw_image(figure, axes, node, watched, colors)
+            else:
+                raise UnsupportedError(
+                    f"the selection has {len(part.shape)} axes; select one or two of them, as in {path}[0, :, :]",
+                    path=path,
+                )
+        axes.set_title(title := _heading(target, node, part))
     with open_output(output) as stream, _drawing(matplotlib):
         figure.savefig(stream, format=output.suffix[1:].lower(), dpi=150)
-    if note and not quiet:
-        print_message("note", note)
-    if not quiet:
+    if as_json:
+        print_json({"file": str(output), "title": title, "shape": part.shape, "note": note or None})
+    elif not quiet:
+        if note:
+            print_message("note", note)
         say_decoded(part)
 
 
@@ -126,26 +138,29 @@ def _draw_image(figure: Any, axes: Any, array: Array, part: Window, colors: str)
     values = _masked(part)
     if values.dtype.kind == "M":
         raise UnsupportedError("times can't be drawn as an image; select one axis")
-    edges = []
-    for number, label in zip(numbers, (axes.set_ylabel, axes.set_xlabel)):
-        coordinates, text = _coordinates(array, part, number)
-        label(text)
-        edges.append(coordinates)
-    rows, columns = edges
-    image = axes.pcolormesh(columns, rows, values, cmap=colors, shading="nearest", rasterized=True)
+    rows, columns = (_scale(array, part, number) for number in numbers)
+    image = axes.pcolormesh(columns.values, rows.values, values, cmap=colors, shading="nearest", rasterized=True)
+    rows.label(axes.yaxis)
+    columns.label(axes.xaxis)
     if array.dimension_names is None:
         axes.invert_yaxis()  # the first row on top, as NumPy prints it
-    figure.colorbar(image, label=_title(array, part))
+    if is_map := columns.is_map_with(rows):
+        axes.set_aspect("equal")
+    is_wide = is_map and np.ptp(columns.values) > 1.5 * np.ptp(rows.values)
+    figure.colorbar(image, label=_title(array, part), location="bottom" if is_wide else "right")
     return step
 
 
 def _draw_line(axes: Any, array: Array, part: Window) -> str:
     number = next(number for number, axis in enumerate(part.axes) if isinstance(axis, range))
     part, step = _thinned(part, _MOST_POINTS)
-    coordinates, text = _coordinates(array, part, number)
-    axes.plot(coordinates, _masked(part), linewidth=1, marker="." if part.shape[0] < 50 else "")
-    axes.set_xlabel(text)
+    scale = _scale(array, part, number)
+    values = _masked(part)
+    axes.plot(scale.values, values, linewidth=1, marker="." if part.shape[0] < 50 else "")
+    scale.label(axes.xaxis)
     axes.set_ylabel(_title(array, part))
+    if values.dtype.kind == "M":
+        _show_dates(axes.yaxis)
     return step
 
 
@@ -215,25 +230,70 @@ def _title(array: Array, part: Window) -> str:
     return printable(f"{name} ({conventions.units})" if has_units else name)
 
 
-def _coordinates(array: Array, part: Window, number: int) -> tuple[Any, str]:
-    """Return the coordinates along an axis and their label: from the array of the axis' name, else the indices."""
+class _Scale(NamedTuple):
+    """The coordinates along an axis, with their name and units."""
+
+    values: Any
+    title: str
+    units: str = ""
+
+    def label(self, axis: Any) -> None:
+        """Label an axis of the drawing."""
+        axis.set_label_text(self.title)
+        if self.values.dtype.kind == "M":
+            _show_dates(axis)
+
+    def is_map_with(self, other: _Scale) -> bool:
+        """Return whether both scales are of a map, which is drawn to scale unless it would become a narrow strip."""
+        if not self.units or _UNITS.get(self.units, self.units) != _UNITS.get(other.units, other.units):
+            return False
+        spans = [float(np.ptp(scale.values)) if scale.values.dtype.kind in "iuf" else 0.0 for scale in (self, other)]
+        return max(spans) <= _NARROWEST * min(spans)
+
+
+def _show_dates(axis: Any) -> None:
+    """Write dates in short, with what they have in common beside the axis."""
+    dates = optional.library("matplotlib.dates")
+    locator = dates.AutoDateLocator()
+    axis.set_major_locator(locator)
+    axis.set_major_formatter(dates.ConciseDateFormatter(locator))
+
+
+def _scale(array: Array, part: Window, number: int) -> _Scale:
+    """Return the coordinates along an axis: from the array of the axis' name, else the indices."""
     axis = part.axes[number]
     assert isinstance(axis, range)
     name = array.dimension_names[number] if array.dimension_names is not None else None
     if name is None:
-        return np.asarray(axis), f"axis {number}"
+        return _Scale(np.asarray(axis), f"axis {number}")
+    return _stored_scale(array, name, number, axis) or _Scale(np.asarray(axis), printable(name))
+
+
+def _stored_scale(array: Array, name: str, number: int, indices: range) -> _Scale | None:
+    """Return coordinates from the array next to this one that has the name of a dimension; ``None`` if it has none."""
     above = array.path.rpartition("/")[0]
-    try:
+    with suppress(TegulaError):
         neighbour = open_node(array.store, f"{above}/{name}".lstrip("/"), read_only=True)
-        if (
-            isinstance(neighbour, Array)
-            and neighbour.shape == (array.shape[number],)
-            and neighbour.dtype.kind in "iufM"
-        ):
-            coordinates = window(neighbour, (axis,), decodes=True)
-            values = coordinates.read()
+        length = array.shape[number]
+        if isinstance(neighbour, Array) and neighbour.shape == (length,) and neighbour.dtype.kind in "iufM":
+            part = window(neighbour, (indices,), decodes=True)
+            values = part.read()
             if np.isfinite(values).all():
-                return values, _title(neighbour, coordinates)
-    except TegulaError:  # the axis then shows indices
-        pass
-    return np.asarray(axis), printable(str(name))
+                return _Scale(values, _title(neighbour, part), neighbour.conventions.units)
+    return None
+
+
+def _heading(target: str, node: Node, part: Window) -> str:
+    """Return the title: the target, and the coordinates at which the axes that are not drawn were selected."""
+    title = printable(redacted(target))
+    lines = [title if len(title) < 80 else f"…{title[-79:]}"]
+    names = (node.dimension_names if isinstance(node, Array) else None) or ()
+    places = []
+    for number, (name, index) in enumerate(zip(names, part.axes)):
+        if isinstance(index, range) or name is None or not isinstance(node, Array):
+            continue
+        scale = _stored_scale(node, name, number, range(index, index + 1))
+        if scale is not None:
+            units = "" if scale.values.dtype.kind == "M" or not scale.units else f" {printable(scale.units)}"
+            places.append(f"{printable(name)} = {value_text(scale.values[0])}{units}")
+    return "\n".join([*lines, *([", ".join(places)] if places else [])])

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from tegula.cli.reporting import AsJson, print_json
 from tegula.cli.targets import StorageOptions, Target, open_target
 from tegula.display.markup import printable
 from tegula.server.running import serve as start
@@ -42,6 +43,7 @@ def serve(
             "[default: all, so that viewers on other sites work]",
         ),
     ] = None,
+    as_json: AsJson = False,
     storage_option: StorageOptions = None,
 ) -> None:
     """Show a node and all below it in the browser, and as Zarr v3 over HTTP to any other program.
@@ -53,7 +55,10 @@ def serve(
         origins = ("*",) if allow_origin is None else tuple(allow_origin)
         with start(node, host=host, port=port, token=token, allow_origins=origins, open_browser=open_browser) as server:
             try:
-                typer.echo(f"serving {printable(redacted(target))} at {server.open_url}")
+                if as_json:
+                    print_json({"target": redacted(target), "url": server.open_url})
+                else:
+                    typer.echo(f"serving {printable(redacted(target))} at {server.open_url}")
                 typer.echo("press Ctrl-C to stop", err=True)
                 server.wait()
             except KeyboardInterrupt:

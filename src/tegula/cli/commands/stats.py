@@ -12,7 +12,7 @@ from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, Raw, print_json, print_message
 from tegula.cli.running import Dask, Ledger, Workers, runner_options
 from tegula.cli.targets import StorageOptions, Target, open_target
-from tegula.display.info import columns
+from tegula.display.layout import columns
 from tegula.display.markup import printable
 from tegula.jobs.statistics.statistics import Statistics, short, statistics
 from tegula.runtime.quantities import counted

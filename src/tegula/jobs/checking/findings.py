@@ -232,14 +232,13 @@ class CheckReport:
         Examples
         --------
         >>> CheckReport("memory:", arrays=3, arrays_without_checksum=1).checksum_note
-        '1 of 3 arrays has no checksums: values altered in storage are noticed only where they no longer decode'
+        '1 of 3 arrays has no checksums'
         """
         number = self.arrays_without_checksum
         if not number:
             return ""
         have = "has" if number == 1 else "have"
-        effect = "values altered in storage are noticed only where they no longer decode"
-        return f"{number} of {counted(self.arrays, 'array')} {have} no checksums: {effect}"
+        return f"{number} of {counted(self.arrays, 'array')} {have} no checksums"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON values.

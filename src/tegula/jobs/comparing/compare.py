@@ -16,6 +16,7 @@ from tegula.hierarchy.ahead import Ahead
 from tegula.hierarchy.group import Group
 from tegula.jobs.comparing.differences import (
     Differing,
+    Largest,
     compare_box,
     compare_fills,
     decodes_alike,
@@ -37,7 +38,7 @@ __all__ = ["Comparison", "Difference", "compare"]
 _Pair = tuple[str, Any, Any]
 """A path, and for each side the node there, the error from opening it, or ``None``."""
 
-_CODE = Code[Differing]((Differing,))
+_CODE = Code[Differing]((Differing, Largest))
 
 What = Literal[
     "only in the first", "only in the second", "kind", "shape", "data type", "fill value", "dimension names", "columns",
@@ -62,11 +63,14 @@ class Difference:
         For values: how many differ, of how many.
     index : tuple of int or None
         For values: the index of the first difference in C order; ``None`` if they can't be compared.
+    largest : tuple or None
+        For numbers: the index of the largest difference, and the value of each side there.
 
     Examples
     --------
-    >>> print(Difference("era/t", "values", 1.5, 2.5, count=3, size=600, index=(4, 19)))
-    /era/t: 3 of 600 values differ, the first at [4, 19]: 1.5 and 2.5
+    >>> largest = (7, 0), 1.5, 9.0
+    >>> print(Difference("era/t", "values", 1.5, 2.5, count=3, size=600, index=(4, 19), largest=largest))
+    /era/t: 3 of 600 values differ, the first at [4, 19]: 1.5 and 2.5, the largest at [7, 0]: 1.5 and 9.0
     """
 
     path: str
@@ -76,6 +80,7 @@ class Difference:
     count: int = 0
     size: int = 0
     index: tuple[int, ...] | None = None
+    largest: tuple[tuple[int, ...], Any, Any] | None = None
 
     def __str__(self) -> str:
         path = f"/{self.path}"
@@ -84,14 +89,22 @@ class Difference:
         if self.what == "values":
             if self.index is None:
                 return f"{path}: values of these types are not compared"
-            at = f"[{', '.join(map(str, self.index))}]" if self.index else "[()]"
-            share = f"{self.count:,} of {self.size:,} values differ"
-            return f"{path}: {share}, the first at {at}: {_short(self.one)} and {_short(self.other)}"
+            places = [("first", self.index, self.one, self.other)]
+            if self.largest is not None and self.count > 1:
+                places.append(("largest", *self.largest))
+            if len(places) == 2 and self.largest is not None and self.largest[0] == self.index:
+                places = [("first and largest", self.index, self.one, self.other)]
+            said = (f"the {which} at {_place(at)}: {_short(one)} and {_short(two)}" for which, at, one, two in places)
+            return f"{path}: {self.count:,} of {self.size:,} values differ, {', '.join(said)}"
         if self.what == "attributes":
             return f"{path}: attributes: {_short_pairs(self.one, self.other)}"
         plain = self.what in ("kind", "data type")
         one, other = (str(value) if plain else _short(value) for value in (self.one, self.other))
         return f"{path}: {self.what}: {one} and {other}"
+
+
+def _place(index: tuple[int, ...]) -> str:
+    return f"[{', '.join(map(str, index))}]" if index else "[()]"
 
 
 def _short(value: Any, most: int = 100) -> str:
@@ -441,4 +454,6 @@ def _compare_arrays(reader: Reading[Differing], part: Comparison, path: str, one
         part.chunks_skipped += differing.skipped
         if differing.count:
             sides = differing.one, differing.other
-            find("values", *sides, count=differing.count, size=one.size, index=differing.index)
+            most = differing.largest
+            largest = None if most is None else (most.index, most.one, most.other)
+            find("values", *sides, count=differing.count, size=one.size, index=differing.index, largest=largest)

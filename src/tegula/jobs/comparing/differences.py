@@ -5,7 +5,7 @@ Chunks that both arrays store as the same bytes, with equivalent codecs, are equ
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain, islice
@@ -22,27 +22,41 @@ from tegula.engine.stored.visiting import cells, in_order
 from tegula.jobs.units import Box, block_grid, blocks_of
 from tegula.reductions import equal_values
 
-__all__ = ["Differing", "compare_box", "compare_fills", "decodes_alike", "equal_fills", "units"]
+__all__ = ["Differing", "Largest", "compare_box", "compare_fills", "decodes_alike", "equal_fills", "units"]
 
 _TRIES: Final = 4  # chunks whose bytes are compared first; if all differ, the box is decoded at once
 
 
 @dataclass(frozen=True, slots=True)
+class Largest:
+    """The largest difference of two numbers, its index, and both numbers."""
+
+    amount: float
+    index: tuple[int, ...]
+    one: Any
+    other: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Differing:
-    """The number of elements that differ in a part of two arrays, and the first of them in C order."""
+    """The number of elements that differ in a part of two arrays, the first of them in C order, and the largest."""
 
     count: int = 0
     index: tuple[int, ...] | None = None  # of the first; ``None`` if all are equal
     one: Any = None  # the two values there
     other: Any = None
     skipped: int = 0  # chunks that both store as the same bytes, which were not decoded
+    largest: Largest | None = None  # ``None`` if no difference is a number
 
     def merge(self, other: Differing) -> Differing:
         """Return the result for both parts together."""
         first = self
         if self.index is None or (other.index is not None and other.index < self.index):
             first = other
-        return replace(first, count=self.count + other.count, skipped=self.skipped + other.skipped)
+        both = [part.largest for part in (self, other) if part.largest is not None]
+        largest = min(both, key=lambda each: (-each.amount, each.index), default=None)
+        number, skipped = self.count + other.count, self.skipped + other.skipped
+        return replace(first, count=number, skipped=skipped, largest=largest)
 
 
 # --- units
@@ -109,7 +123,10 @@ def compare_fills(one: Array, other: Array, absent: list[tuple[int, ...]], numbe
     """Compare the elements of absent chunks, of which there are `number`."""
     if not number or equal_fills(one, other, exact):
         return Differing()
-    return Differing(number, absent[0], _python_value(one.stored.fill), _python_value(other.stored.fill))
+    fills = one.stored.fill.reshape(1), other.stored.fill.reshape(1)
+    largest = _largest(*fills, np.zeros(1, bool), lambda _: absent[0])
+    sides = _python_value(one.stored.fill), _python_value(other.stored.fill)
+    return Differing(number, absent[0], sides[0], sides[1], largest=largest)
 
 
 def equal_fills(one: Array, other: Array, exact: bool) -> bool:
@@ -124,9 +141,34 @@ def _decoded(one: Array, other: Array, box: Box, exact: bool) -> Differing:
     count = same.size - int(np.count_nonzero(same))
     if not count:
         return Differing()
-    inner = tuple(map(int, np.unravel_index(int(np.argmin(same)), same.shape)))
-    index = tuple(part.start + index for part, index in zip(box, inner))
-    return Differing(count, index, _python_value(old[inner]), _python_value(new[inner]))
+
+    def index_of(position: int) -> tuple[int, ...]:
+        inner = np.unravel_index(position, same.shape)
+        return tuple(part.start + int(index) for part, index in zip(box, inner))
+
+    first, largest = int(np.argmin(same)), _largest(old, new, same, index_of)
+    one_value, other_value = (_python_value(values.reshape(-1)[first]) for values in (old, new))
+    return Differing(count, index_of(first), one_value, other_value, largest=largest)
+
+
+def _largest(
+    old: np.ndarray[Any, Any],
+    new: np.ndarray[Any, Any],
+    same: np.ndarray[Any, Any],
+    index_of: Callable[[int], tuple[int, ...]],
+) -> Largest | None:
+    """Return the largest difference of numbers, as floats tell it; differences from NaN have no size."""
+    if old.dtype.kind not in "biufc" or new.dtype.kind not in "biufc":
+        return None
+    places = np.flatnonzero(~same.reshape(-1))
+    one, other = old.reshape(-1)[places], new.reshape(-1)[places]
+    wide = np.dtype("c16" if "c" in (old.dtype.kind, new.dtype.kind) else "f8")
+    with np.errstate(all="ignore"):
+        amounts = np.abs(one.astype(wide) - other.astype(wide))
+    if np.isnan(amounts).all():
+        return None
+    best = int(np.nanargmax(amounts))
+    return Largest(float(amounts[best]), index_of(int(places[best])), *map(_python_value, (one[best], other[best])))
 
 
 def _python_value(value: Any) -> Any:

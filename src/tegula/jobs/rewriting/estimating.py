@@ -34,7 +34,7 @@ class Estimate:
     Examples
     --------
     >>> Estimate(3, 2048, 1024, 7, 512).summary
-    '3 units, 2.0 KiB to read, 1.0 KiB to write, 7 requests, 512 B of memory for a worker'
+    '2.0 KiB to read and 1.0 KiB to write by 7 requests, in 3 units of work, each of 512 B in memory at most'
     """
 
     units: int = 0
@@ -64,8 +64,8 @@ class Estimate:
         """One line of text."""
         read, written = human_bytes(self.bytes_read), human_bytes(self.bytes_written)
         units, requests = counted(self.units, "unit"), counted(self.requests, "request")
-        memory = f"{human_bytes(self.memory)} of memory for a worker"
-        return f"{units}, {read} to read, {written} to write, {requests}, {memory}"
+        work = f"{units} of work{', each' if self.units > 1 else ''} of {human_bytes(self.memory)} in memory at most"
+        return f"{read} to read and {written} to write by {requests}, in {work}"
 
 
 def estimate(source: Array, target: Array, grid: ChunkGrid, copies: bool) -> Estimate:

@@ -209,16 +209,14 @@ class ConvertReport:
         parts.append(f"{human_bytes(self.nbytes)} in memory")
         before = f" ({human_bytes(self.nbytes_before)} before)" if self.nbytes_before or not self.nbytes_after else ""
         if self.dry_run:
-            parts.append(f"{human_bytes(self.nbytes_before)} stored")
+            parts += [f"{human_bytes(self.nbytes_before)} stored", self.estimate.summary]
         else:
             chunks = counted(self.chunks_stored, "chunk")
             parts.append(f"{human_bytes(self.nbytes_after)} stored in {chunks}{before}")
-        if self.dry_run:
-            parts.append(self.estimate.summary)
         if self.units_left:
             others = "a resumed job" if self.failed else "other parts"
             parts.append(f"{counted(self.units_left, 'unit')} left to {others}")
-        parts.append(human_seconds(self.seconds))
+        parts += [] if self.dry_run else [human_seconds(self.seconds)]
         return ", ".join(parts)
 
     def _headline(self) -> str:

@@ -139,11 +139,10 @@ class Rules:
             other = "not meant for dimension coordinates and other kinds of elements"
             return f"{self.field} {_text(self.plain)} is {other}: {count} {arrays}, {keep} ({listed})"
         if not self.rules:
-            does = "has" if count == 1 else "have"
-            other = (
-                f"{does} another number of dimensions, and {'keeps its' if count == 1 else 'keep their'} {self.field}"
+            keeps = "array keeps its" if count == 1 else "arrays keep their"
+            return (
+                f"{self.field} {_text(self.plain)}: {count} {keeps} own, with another number of dimensions ({listed})"
             )
-            return f"{self.field} {_text(self.plain)}: {count} {arrays} {other} ({listed})"
         rules = [str(rule) for rule in self.rules if rule.is_dimension]
         lacks = f"{'has' if count == 1 else 'have'} {'no such dimension' if len(rules) == 1 else 'none of these'}"
         return f"{self.field} {','.join(rules)}: {count} {arrays} {lacks}, {keep} ({listed})"

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.arrays.array import Array
-from tegula.display.info import columns
+from tegula.display.layout import columns
 from tegula.jobs.sharing import Code, reading
 from tegula.jobs.units import Box, Progress, boxes, opened
 from tegula.reductions import MOST_BINS, Bins, Moments, measure

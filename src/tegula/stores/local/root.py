@@ -69,12 +69,12 @@ class Root:
             status = os.stat(self.name)
         except FileNotFoundError as error:
             if os.path.islink(self.name):
-                raise StoreError(f"the root {self.name} is a symbolic link that leads nowhere") from error
+                raise StoreError(f"{self.name} is a symbolic link that leads nowhere") from error
         except OSError as error:
-            raise StoreError(f"the root {self.name} can't be looked at: {reason(error, self.name)}") from error
+            raise StoreError(f"{self.name} can't be opened: {reason(error, self.name)}") from error
         else:
             if not stat.S_ISDIR(status.st_mode):
-                raise StoreError(f"the root {self.name} is not a directory")
+                raise StoreError(f"{self.name} is a file, not a directory")
             # a directory can be made to ignore case only while it is empty, and every change gives it a new ctime
             self._state = status.st_dev, status.st_ino, status.st_ctime_ns
             if self._state in _heeds_case:

@@ -23,6 +23,7 @@ FailureKind: TypeAlias = Literal[
     "throttled",  # too many requests
     "transient",  # may succeed if it is sent again
     "unreachable",  # may succeed if it is sent again, but no server answered
+    "refused",  # the same, and no server listens there
     "expired",  # may succeed with new credentials
     "unsupported",  # the storage has no such operation
     "unsized",  # the answer does not say how long it is
@@ -147,7 +148,7 @@ _WORDS: Final[tuple[tuple[str, FailureKind, str], ...]] = (
     ("error following redirect", "fatal", "the server redirects too often, or to an address that is not valid"),
     ("BadScheme", "fatal", "the endpoint is not https; pass the option allow_http=True"),
     ("ertificate", "fatal", "the certificate of the server is not valid"),
-    ("ConnectionRefused", "unreachable", "the connection was refused"),
+    ("ConnectionRefused", "refused", "the connection was refused"),
     ("dns error", "unreachable", "the name of the server can't be resolved; check the endpoint and the network"),
     ("kind: Timeout", "transient", _TOO_LATE),
     ("TimedOut", "transient", _TOO_LATE),

@@ -29,7 +29,7 @@ _SOON: Final = 2.0  # seconds after which a listing by a delimiter is looked at
 _QUIET: Final = 5.0  # seconds without a name after which the server is asked something else
 _STRIKES: Final = 3  # so many times
 _LOOKED_AT: Final = 8  # pages
-_NO_ANSWER: Final = ("transient", "throttled", "unreachable", "expired")
+_NO_ANSWER: Final = ("transient", "throttled", "unreachable", "refused", "expired")
 
 
 class Names:

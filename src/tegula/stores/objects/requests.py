@@ -20,7 +20,7 @@ __all__ = ["Limiter", "Requests", "Retries"]
 
 _T = TypeVar("_T")
 _RENEWALS: Final = 2  # repeating does not help if the credentials are wrong
-_INTRODUCTIONS: Final = 6  # about five seconds
+_INTRODUCTIONS: Final = {"unreachable": 6, "refused": 2}  # about five seconds, and less than a third of one
 _GROWTH: Final = 4
 _MOST: Final = 256  # the most threads that wait for answers
 _GAIN: Final = 1.2
@@ -82,7 +82,7 @@ class Retries:
 
         ``None`` stands for a request that is not retried.
         """
-        passing = ("transient", "throttled", "unreachable")
+        passing = ("transient", "throttled", "unreachable", "refused")
         most = self.count if failure.kind in passing else min(self.count, _RENEWALS) if failure.kind == "expired" else 0
         if attempts >= most:
             return None
@@ -96,9 +96,9 @@ class Retries:
             time.sleep(pause)
         return pause is not None
 
-    def introduction(self) -> Retries:
+    def introduction(self, kind: str) -> Retries:
         """Return the retries as long as no server has answered, since retries do not help if the address is wrong."""
-        return replace(self, count=min(self.count, _INTRODUCTIONS))
+        return replace(self, count=min(self.count, _INTRODUCTIONS.get(kind, self.count)))
 
     def config(self) -> dict[str, Any]:
         """Return the same as obstore's ``retry_config``."""
@@ -277,8 +277,7 @@ class Requests:
             answer = attempt(action)
             if not isinstance(answer, Failure):
                 return answer
-            stranger = answer.kind == "unreachable" and not self.answered
-            retries = self.retries.introduction() if stranger else self.retries
+            retries = self.retries if self.answered else self.retries.introduction(answer.kind)
             if not retries.wait(answer, attempts, begin):
                 return answer
             attempts += 1

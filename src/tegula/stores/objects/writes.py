@@ -195,7 +195,7 @@ def _sent(url: str, e_tag: str) -> Failure | None:
             status, body = error.code, error.read(4096).decode(errors="replace")
     except (OSError, import_module("http.client").HTTPException, ValueError) as error:
         if isinstance(getattr(error, "reason", error), ConnectionRefusedError):
-            return Failure("unreachable", "the connection was refused")
+            return Failure("refused", "the connection was refused")
         return Failure("transient", "the connection failed")
     failure = failure_of_answer(status, "S3Store", body)
     return failure._replace(kind="transient") if failure.status == HTTPStatus.CONFLICT else failure

@@ -19,7 +19,13 @@ def nearest(wanted: str, names: Iterable[str]) -> str:
     --------
     >>> nearest("t2", ["t2m", "lat"]), nearest("x", ["lat"])
     ("; the closest name is 't2m'", '')
+    >>> nearest("t2m[0, 1:", ["t2m", "lat"])
+    "; the ']' that ends the selection is missing"
     """
+    bare, bracket, _ = wanted.partition("[")
+    if bracket and "]" not in wanted:
+        advice = "; the ']' that ends the selection is missing"
+        return advice if bare in (names := [*names]) else nearest(bare, names) + advice
     folded = {name.casefold(): name for name in names if not name.startswith(".")}
     # a beginning counts more than the number of letters that differ
     begun = [name for name in folded if wanted and name.startswith(wanted.casefold())]
@@ -41,10 +47,7 @@ def member_advice(store: Store, path: str) -> str:
         except TegulaError:
             return ""
         if name not in names:
-            opened = "[" in name and "]" not in name
-            return nearest(name.partition("[")[0] if opened else name, names) + (
-                "; the selection behind '[' lacks its ']'" if opened else ""
-            )
+            return nearest(name, names)
         above += f"{name}/"
     return ""
 

@@ -1,0 +1,69 @@
+"""The help of commands: usage, options in groups, and examples."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from typer.core import TyperCommand, TyperGroup
+
+from tegula.cli.examples import EXAMPLES
+
+__all__ = ["ACCESS", "ENCODING", "OUTPUT", "WORK", "Command", "Commands"]
+
+ENCODING: Final = "Format and encoding"
+WORK: Final = "How the work is done"
+ACCESS: Final = "Access"
+OUTPUT: Final = "Output"
+_FEW: Final = 12  # options of a command that are listed together
+
+
+class _Helpful:
+    """The parts of the help that single commands and groups of commands have in common."""
+
+    def get_short_help_str(self, limit: int = 0) -> str:
+        """Return the first sentence of the help, which the inherited method would cut."""
+        sentence: str = super().get_short_help_str(10_000)  # type: ignore[misc]
+        return sentence
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the examples."""
+        with formatter.section("Examples"):
+            for example in EXAMPLES[ctx.command_path.partition(" ")[2]]:
+                formatter.write(f"  {example}\n")
+
+
+class Command(_Helpful, TyperCommand):
+    """A command whose help has its arguments, its options in groups, and examples."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the words of the usage: optional arguments are in brackets."""
+        pieces = ["[OPTIONS]"]
+        for parameter in _arguments(self, ctx):
+            name = parameter.metavar or parameter.name.upper()
+            pieces.append((name if parameter.required else f"[{name}]") + ("..." if parameter.nargs == -1 else ""))
+        return pieces
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, then the options, in groups if there are many."""
+        arguments = [(parameter.metavar, parameter.help or "") for parameter in _arguments(self, ctx)]
+        if arguments:
+            with formatter.section("Arguments"):
+                formatter.write_dl(arguments)
+        options: list[Any] = [parameter for parameter in self.get_params(ctx) if parameter.param_type_name == "option"]
+        groups: dict[str, list[tuple[str, str]]] = {title: [] for title in ("Options", ENCODING, WORK, ACCESS, OUTPUT)}
+        for option in options:
+            group = (option.rich_help_panel if len(options) > _FEW else None) or "Options"
+            if (record := option.get_help_record(ctx)) is not None:
+                groups[group].append(record)
+        for title, records in groups.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+class Commands(_Helpful, TyperGroup):
+    """A group of commands, whose help has the first sentence of each, and examples."""
+
+
+def _arguments(command: Any, ctx: Any) -> list[Any]:
+    return [parameter for parameter in command.get_params(ctx) if parameter.param_type_name == "argument"]

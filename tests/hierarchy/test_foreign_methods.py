@@ -1,0 +1,86 @@
+"""Names of zarr-python and h5py that mean the same, compared with these libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula
+from tegula.arrays.keywords import KeywordError
+
+VALUES = np.arange(24, dtype="f4").reshape(4, 6)
+
+
+@pytest.fixture(params=["h5py", "zarr"])
+def groups(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Any, Any]]:
+    """A group of another library, and one of tegula."""
+    library = pytest.importorskip(request.param)
+    other = library.File(tmp_path / "x.h5", "w") if request.param == "h5py" else library.group()
+    kind = "array" if request.param == "zarr" else "dataset"  # the other name is deprecated there
+    for group, ending in ((other, kind), (ours := tegula.create_group({}), "dataset")):
+        group.create_group("a/b")
+        getattr(group, f"create_{ending}")("z", data=VALUES)
+        getattr(group, f"require_{ending}")("a/y", shape=(3,), dtype="i4")
+    yield other, ours
+    if request.param == "h5py":
+        other.close()
+
+
+def test_members_are_visited_in_the_same_way(groups: tuple[Any, Any]) -> None:
+    other, ours = groups
+    if hasattr(other, "visititems"):
+        seen: list[list[str]] = [[], []]
+        for group, names in zip(groups, seen):
+            assert group.visititems(lambda path, node, names=names: names.append(path)) is None
+            assert group.visititems(lambda path, node: path if hasattr(node, "shape") else None) == "a/y"
+        assert seen[0] == seen[1] == ["a", "a/b", "a/y", "z"]
+    else:
+        assert sorted(other.array_keys()) == sorted(ours.array_keys()) == ["z"]
+        assert sorted(other.group_keys()) == sorted(ours.group_keys()) == ["a"]
+
+
+def test_arrays_are_read_and_written_in_the_same_way(groups: tuple[Any, Any]) -> None:
+    other, ours = (group["z"] for group in groups)
+    if hasattr(other, "read_direct"):
+        for sel in ((None, None), (np.s_[1:3], np.s_[2:4]), (np.s_[1:3, ::2], np.s_[:2, :3])):
+            results = [np.full((4, 6), -1.0) for _ in range(2)]
+            for array, result in zip((other, ours), results):
+                array.read_direct(result, *sel)
+            np.testing.assert_array_equal(*results)
+        return
+    for selection in (..., 1, np.s_[1:3, ::2], (-1, 2)):
+        np.testing.assert_array_equal(other.get_basic_selection(selection), ours.get_basic_selection(selection))
+        for array in (other, ours):
+            array.set_basic_selection(selection, 7)
+        np.testing.assert_array_equal(other[...], ours[...])
+    out = np.zeros(6)
+    assert ours.get_basic_selection(2, out=out) is out
+    assert [*out] == [*ours[2]]
+
+
+def test_the_target_is_also_called_store(tmp_path: Path) -> None:
+    made = tegula.create_array(store=tmp_path / "a", data=VALUES)
+    for opened in (tegula.open, tegula.open_array):
+        np.testing.assert_array_equal(opened(store=tmp_path / "a", mode="r")[...], VALUES)
+    np.testing.assert_array_equal(tegula.load(store=tmp_path / "a"), VALUES)
+    assert tegula.create_group(store=tmp_path / "g").path == tegula.open_group(store=tmp_path / "g").path == ""
+    tegula.delete(store=tmp_path / "a")
+    assert not (tmp_path / "a").exists()
+    for call in (tegula.create_array, tegula.create_group):
+        with pytest.raises(KeywordError):
+            call(made.store, store={})
+    with pytest.raises(TypeError):
+        tegula.open(made.store, store={})
+
+
+def test_names_are_shown_and_completed() -> None:
+    group = tegula.create_group({})
+    for number in range(102):
+        group.create_group(f"g{number:03}")
+    assert group._ipython_key_completions_() == [*group]
+    assert repr(group.keys()).startswith("Keys(['g000', 'g001', ")
+    assert repr(group.keys()).endswith("'g099', …])")
