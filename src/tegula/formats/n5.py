@@ -24,7 +24,17 @@ from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, NodeMetadata
 from tegula.metadata.nodes import GroupMetadata as Group
 
-__all__ = ["DEFAULT_COMPRESSORS", "KEY", "NAME", "TYPES", "adapt", "parse", "portable_attributes", "serialize"]
+__all__ = [
+    "DEFAULT_COMPRESSORS",
+    "KEY",
+    "NAME",
+    "TYPES",
+    "adapt",
+    "parse",
+    "portable_attributes",
+    "serialize",
+    "stored_attributes",
+]
 
 NAME: Final = "n5"
 KEY: Final = N5_KEY
@@ -291,7 +301,7 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
         keys=N5_KEYS,
         codecs=_chain(data_type, metadata.ndim, [_adapt_compressor(codec, data_type) for codec in codecs]),
         fill_value=np.zeros((), data_type.numpy),
-        attributes=_with_names(metadata),
+        attributes=stored_attributes(metadata),
         dimension_names=metadata.dimension_names,
         format=NAME,
     )
@@ -321,8 +331,11 @@ def _axes(value: Any, ndim: int, step: int) -> tuple[str | None, ...] | None:
     return tuple(name or None for name in value[::step]) if len({*names}) == len(names) else None
 
 
-def _with_names(metadata: ArrayMetadata) -> Mapping[str, Any]:
-    """Return the attributes with the names of the dimensions: in ``axes``, unless these can't hold them."""
+def stored_attributes(metadata: ArrayMetadata) -> Mapping[str, Any]:
+    """Return the attributes of an array of any format as N5 has them, the reverse of `portable_attributes`.
+
+    The names of the dimensions are in ``axes``, unless these can't hold them.
+    """
     attributes, names = _with_units(metadata.attributes, metadata.ndim), metadata.dimension_names
     if names is None or (metadata.format == NAME and _names_in(attributes, metadata.ndim) == names):
         return attributes
