@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from tegula.engine.stored import grid_keys
     from tegula.engine.stored import states as node_states
     from tegula.indexing import Plan
+    from tegula.metadata import spacing
     from tegula.metadata.nodes import ArrayMetadata
     from tegula.stores import Store
 else:
+    spacing = Later("tegula.metadata.spacing")
     grid_keys, pool = Later("tegula.engine.stored.grid_keys"), Later("tegula.engine.concurrency.pool")
     node_states = Later("tegula.engine.stored.states")
 
@@ -198,6 +200,12 @@ class StoredArray(frozen.Frozen):
             return dtype
         selected = dtype[self.field]
         return selected if isinstance(self.field, str) else np.dtype([(n, selected[n]) for n in self.field])
+
+    @property
+    def steps(self) -> tuple[spacing.Step, ...] | None:
+        """Where the elements lie along each axis, ``None`` if the attributes do not say."""
+        metadata = self.metadata
+        return spacing.stated_steps(metadata.attributes, metadata.ndim, fastest_first=metadata.keys.is_reversed)
 
     @property
     def keeps_empty(self) -> bool:
