@@ -17,6 +17,7 @@ from tegula import config
 from tegula.errors import CodecError, MetadataError, UnsupportedError
 from tegula.formats import find_format
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
+from tegula.stores import LocalStore
 
 KEY = "attributes.json"
 FORMAT = find_format("n5")
@@ -331,6 +332,39 @@ def test_damaged_blocks_are_errors(executor: str, damaged: bytes) -> None:
         tegula.open(store)[...]
     assert caught.value.key == "1/0"
     np.testing.assert_array_equal(tegula.open(store)[3:], 0)
+
+
+@pytest.mark.parametrize("codec", [None, "gzip", {"id": "blosc", "cname": "lz4", "blocksize": 4096}, "zstd"], ids=str)
+@pytest.mark.parametrize("dtype", ["u1", "f8"])
+def test_parts_of_large_blocks(executor: str, tmp_path: Path, codec: Any, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 99, (700, 600)).astype(dtype)
+    for store in (tegula.MemoryStore(), LocalStore(tmp_path)):
+        array = tegula.create_array(store, data=values, chunks=(512, 384), codecs=codec, format="n5")
+        expected = values.copy()
+        for _ in range(12):
+            row, column = rng.integers(0, 600, 2)
+            key = (slice(row, row + rng.integers(1, 90)), slice(column, column + rng.integers(1, 90)))
+            np.testing.assert_array_equal(array[key], expected[key])
+            assert array[row, column] == expected[row, column]
+            array[key] = expected[key] = rng.integers(0, 99)
+        np.testing.assert_array_equal(array[:, 7], expected[:, 7])
+        np.testing.assert_array_equal(tegula.open(store)[...], expected)
+        key = array.stored.key((0, 0))
+        whole = store.get(key) or b""
+        for damaged in (whole[:-1], whole[:9], b"\7" + whole[1:], whole + b"x" if codec is None else whole[:20]):
+            store.set(key, damaged)
+            with pytest.raises(CodecError):
+                tegula.open(store)[...]
+        # a block that is smaller than its chunk, or states its number of elements
+        small = values[:2, :3].astype(np.dtype(dtype).newbyteorder(">")).tobytes()
+        if codec is None:
+            store.set(key, block(3, 2, mode=1, count=6, data=small))
+            expected[:512, :384] = 0
+            expected[:2, :3] = values[:2, :3]
+            for row, column in ((1, 2), (1, 3), (400, 300)):
+                assert tegula.open(store)[row, column] == expected[row, column]
+            np.testing.assert_array_equal(tegula.open(store)[...], expected)
 
 
 def test_missing_blocks_are_zero_and_groups_need_no_document() -> None:
