@@ -18,7 +18,7 @@ from tegula.stores.targets.urls import ELSEWHERE
 from tegula.views.deferred import Deferred
 from tegula.views.document_transforms import counted_from, transform_from_json
 from tegula.views.layers import Layer, arranged
-from tegula.views.view import View
+from tegula.views.view import View, part_of
 
 __all__ = ["DRIVERS", "DTYPES", "REVERSED", "SpecReader", "absolute"]
 
@@ -256,4 +256,4 @@ def _through(layer: Layer, transform: Transform) -> View:
         inner.check(view.shape)
     except SelectionError:
         raise MetadataError("a transform leaves the array or view that it is of", field="transform") from None
-    return View(view._base, view._transform.after(inner), view._field, view._type)
+    return part_of(view, inner)
