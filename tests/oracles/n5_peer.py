@@ -11,7 +11,6 @@ import warnings
 import numcodecs
 import numpy as np
 import zarr
-from zarr.n5 import N5FSStore, N5Store
 
 
 def described(node):
@@ -25,6 +24,8 @@ def described(node):
 
 
 def run(kind, root, path, action, options):
+    from zarr.n5 import N5FSStore, N5Store  # noqa: PLC0415 - zarr 3 has no such module
+
     store = N5Store(root) if kind == "N5Store" else N5FSStore(root, auto_mkdir=True)
     if action == "create":
         codec = options.pop("compressor")

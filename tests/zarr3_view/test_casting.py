@@ -99,7 +99,7 @@ def test_chunks_are_cast_in_pieces(monkeypatch: pytest.MonkeyPatch, shape: tuple
     assert (part == 0).sum() >= part.size - counts.size  # the fill value, as the nearest one of the type
 
 
-def test_chunks_that_end_with_the_array_and_shaped_ones_are_shown_as_usual_ones() -> None:
+def test_chunks_that_few_programs_know_are_shown_as_usual_ones() -> None:
     values = np.arange(35.0).reshape(5, 7)
     bounded = [[2, 2, 1], [3, 3, 1]]
     for options in ({"chunks": bounded}, {"chunks": (2, 3), "codecs": [{"name": "reshape", "shape": [-1]}, "bytes"]}):
