@@ -26,6 +26,15 @@ ZARR2_CODECS: dict[str, Any] = {
     "zstd": {"id": "zstd", "level": 3},
     "zlib": {"id": "zlib", "level": 1},
 }
+N5_CODECS: dict[str, dict[str, Any]] = {
+    "none": {"type": "raw"},
+    "zlib": {"type": "gzip", "level": 1, "useZlib": False},
+    **{
+        name: {"type": codec["id"], **{option: value for option, value in codec.items() if option != "id"}}
+        for name, codec in ZARR2_CODECS.items()
+        if name in ("lz4", "bzstd", "zstd")
+    },
+}
 # how many single operations a run has: a chunk of 32 MiB takes tens of milliseconds where it is decoded as a whole
 OPERATIONS = {"8k": 200, "128k": 200, "2m": 40, "32m": 6}
 
@@ -65,7 +74,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        family = {"zarr2": "v2", "zarr3": "v3", "bcolz": "bcolz"}[self.format] + ("s" if self.sharded else "")
+        family = {"zarr2": "v2", "zarr3": "v3"}.get(self.format, self.format) + ("s" if self.sharded else "")
         return "-".join([family, self.chunk, self.codec, self.dtype, *("F" if self.order == "F" else "")])
 
     @property
@@ -123,6 +132,15 @@ class Case:
                 "filters": None,
             }
             return {".zarray": json.dumps(document).encode()}
+        if self.format == "n5":
+            document = {
+                "n5": "2.0.0",
+                "dimensions": shape[::-1],
+                "blockSize": list(self.chunks[::-1]),
+                "dataType": np.dtype(self.dtype).name,
+                "compression": N5_CODECS[self.codec],
+            }
+            return {"attributes.json": json.dumps(document).encode()}
         codecs = _zarr3_codecs(self.codec, self.item)
         if self.sharded:
             index = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
@@ -132,7 +150,7 @@ class Case:
             "zarr_format": 3,
             "node_type": "array",
             "shape": shape,
-            "data_type": {"u2": "uint16", "f4": "float32"}[self.dtype],
+            "data_type": np.dtype(self.dtype).name,
             "chunk_grid": {
                 "name": "regular",
                 "configuration": {"chunk_shape": list(SHARD if self.sharded else self.chunks)},
@@ -197,6 +215,8 @@ def all_cases() -> list[Case]:
         Case("zarr3", *rest, sharded=True)
         for rest in [("8k", "lz4"), ("8k", "zstd"), ("128k", "lz4"), ("128k", "zstd"), ("128k", "none")]
     ]
+    found += [Case("n5", *rest) for rest in [("8k", "lz4"), ("2m", "zstd")]]
+    found += [Case("n5", "128k", codec) for codec in ("none", "lz4", "zlib")]
     found += [Case("bcolz", *rest) for rest in [("8k", "lz4"), ("128k", "lz4"), ("128k", "zstd"), ("2m", "lz4")]]
     return found
 
@@ -212,6 +232,8 @@ QUICK = {
     "v3-128k-lz4-u2",
     "v3s-8k-lz4-u2",
     "v3s-128k-zstd-u2",
+    "n5-128k-none-u2",
+    "n5-128k-zlib-u2",
     "bcolz-128k-lz4-u2",
 }
 

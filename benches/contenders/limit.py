@@ -50,7 +50,7 @@ class Limit:
 
     def begin(self, regime: str, case: Case, place: Place) -> None:
         """List what the row needs."""
-        if case.format == "bcolz":
+        if case.format in ("bcolz", "n5"):
             raise Lacking("it reads and writes Zarr's chunks only")
         if case.codec == "zlib":
             raise Lacking("numcodecs' zlib is slower than those of others")

@@ -71,7 +71,7 @@ class FusedZarrPython(ZarrPython):
         zarr.config.set({"codec_pipeline.path": "zarr.core.codec_pipeline.FusedCodecPipeline"})
 
     def lacks(self, case: Case, regime: str) -> str | None:
-        return None if case.format != "bcolz" else "it does not know bcolz's format"
+        return None if case.format not in ("bcolz", "n5") else "it knows Zarr only"
 
 
 class ZarrPython2(Contender):
@@ -85,10 +85,11 @@ class ZarrPython2(Contender):
             raise Lacking("zarr-python 2 is not installed")
 
     def lacks(self, case: Case, regime: str) -> str | None:
-        return None if case.format == "zarr2" else "it knows Zarr v2 only"
+        return None if case.format in ("zarr2", "n5") else "it knows Zarr v2 and N5 only"
 
     def open(self, case: Case, path: Path) -> Any:
-        return zarr.open_array(str(path), mode="r+")
+        store = import_module("zarr.n5").N5Store(str(path)) if case.format == "n5" else str(path)
+        return zarr.open_array(store, mode="r+")
 
     def names(self, path: Path) -> int:
         return len(list(zarr.open_group(str(path), mode="r").array_keys()))

@@ -17,6 +17,7 @@ from tegula import config
 from tegula.errors import CodecError, MetadataError, UnsupportedError
 from tegula.formats import find_format
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
+from tegula.stores import LocalStore
 
 KEY = "attributes.json"
 FORMAT = find_format("n5")
@@ -174,6 +175,89 @@ def test_units_go_to_other_formats_and_back() -> None:
         assert {**tegula.open_array(back).attrs} == stated
 
 
+COSEM = {
+    "pixelResolution": {"dimensions": [4.0, 8.5, 5.24], "unit": "nm"},
+    "transform": {"axes": ["z", "y", "x"], "scale": [5.24, 8.5, 4], "translate": [0, 2, 0], "units": ["nm"] * 3},
+}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "units"),
+    [
+        (COSEM, ["5.24 nm", "8.5 nm", "4 nm"]),
+        ({"transform": COSEM["transform"]}, ["5.24 nm", "8.5 nm", "4 nm"]),
+        ({"pixelResolution": COSEM["pixelResolution"]}, ["5.24 nm", "8.5 nm", "4 nm"]),
+        ({**COSEM, "units": ["nm"] * 3, "resolution": [4, 8.5, 5.24]}, ["5.24 nm", "8.5 nm", "4 nm"]),
+        ({**COSEM, "downsamplingFactors": [2, 2, 2]}, ["5.24 nm", "8.5 nm", "4 nm"]),
+        ({"pixelResolution": COSEM["pixelResolution"], "downsamplingFactors": [2, 2, 1]}, None),
+        ({"units": ["nm"] * 3, "resolution": [4, 4, 4], "downsamplingFactors": [2, 2, 1]}, None),
+        ({**COSEM, "downsamplingFactors": [1, 1, 1]}, ["5.24 nm", "8.5 nm", "4 nm"]),
+        ({"pixelResolution": COSEM["pixelResolution"], "units": ["nm"] * 3}, None),
+        ({**COSEM, "pixelResolution": {"dimensions": [1, 1, 1], "unit": "nm"}}, None),
+        ({"pixelResolution": [4, 4, 4]}, None), ({"resolution": [4, 4, 4]}, None), ({"units": "K"}, None),
+        ({"pixelResolution": {"dimensions": [0, 1, 1], "unit": "nm"}}, None),
+        ({"transform": {"scale": [1, 1], "units": ["nm", "nm"]}}, None),
+        ({"transform": {"scale": [1, 1, float("nan")], "units": ["nm"] * 3}}, None),
+        ({"transform": 3, "pixelResolution": 3, "downsamplingFactors": "x"}, None),
+        ({"units": "K", "pixelResolution": COSEM["pixelResolution"]}, ["5.24 nm", "8.5 nm", "4 nm"]),
+    ],
+)  # fmt: skip
+def test_units_are_read_where_they_are_clear(attributes: dict[str, Any], units: Any) -> None:
+    description = {"dimensions": [4, 4, 2], "blockSize": [2, 2, 2]}
+    store = tegula.MemoryStore({KEY: json.dumps({**PLAIN, **description, **attributes}).encode()})
+    assert tegula.open_array(store).info.get("Spacing", "").partition(",")[0] == ("5.24 × 8.5 × 4 nm" if units else "")
+    for format in ("zarr3", "zarr2"):
+        there, back = tegula.MemoryStore(), tegula.MemoryStore()
+        tegula.convert(store, there, format=format)
+        converted = tegula.open_array(there)
+        assert converted.attrs.get("dimension_units") == units
+        assert not units or converted.info["Spacing"] == tegula.open_array(store).info["Spacing"]
+        assert "units" not in converted.attrs or not units or converted.attrs["units"] == "K"
+        tegula.convert(there, back, format="n5")
+        written = {**tegula.open_array(back).attrs}
+        written.pop("axes", None)
+        if "resolution" in attributes and units:  # what another attribute says need not be repeated
+            written |= {name: attributes[name] for name in ("units", "resolution")}
+        np.testing.assert_equal(written, attributes)
+
+
+def test_places_of_elements_are_coordinates_and_those_of_a_pyramid() -> None:
+    xr = pytest.importorskip("xarray")
+    store = tegula.MemoryStore()
+    tegula.create_array(store, shape=(2, 4, 4), dtype="u1", format="n5", attributes=COSEM)
+    found = xr.open_dataset(store, engine="tegula")
+    assert {name: found[name].values.tolist() for name in found.coords} == {
+        "z": [0, 5.24], "y": [2, 10.5, 19, 27.5], "x": [0, 4, 8, 12]
+    }  # fmt: skip
+    assert {found[name].attrs["units"] for name in found.coords} == {"nm"}
+    assert found["data"].attrs["dimension_units"] == ["5.24 nm", "8.5 nm", "4 nm"]
+    tegula.downsample(store, target := tegula.MemoryStore(), levels=1)
+    (pyramid,) = tegula.open_group(target).attrs["ome"]["multiscales"]
+    assert pyramid["axes"] == [{"name": name, "type": "space", "unit": "nanometer"} for name in "zyx"]
+    assert [level["coordinateTransformations"] for level in pyramid["datasets"]] == [
+        [{"type": "scale", "scale": [5.24, 8.5, 4]}, {"type": "translation", "translation": [0, 2, 0]}],
+        [{"type": "scale", "scale": [10.48, 17, 8]}, {"type": "translation", "translation": [2.62, 6.25, 2]}],
+    ]
+    level = tegula.open_array(target, path="s1")
+    assert level.info["Spacing"] == "10.48 × 17 × 8 nm, from (2.62, 6.25, 2)"
+    assert level.attrs["dimension_units"] == ["10.48 nm", "17 nm", "8 nm"]
+    assert level.attrs["pixelResolution"] == {"dimensions": [8, 17, 10.48], "unit": "nm"}
+    tegula.downsample(store, other := tegula.MemoryStore(), levels=1, scale=1)
+    assert "unit" not in tegula.open_group(other).attrs["ome"]["multiscales"][0]["axes"][0]
+
+
+def test_coordinates_that_are_stored_or_not_the_same_are_not_made() -> None:
+    xr = pytest.importorskip("xarray")
+    group = tegula.create_group(tegula.MemoryStore(), format="n5")
+    group.create_array("a", shape=(2, 4, 4), dtype="u1", attributes=COSEM)
+    other = {**COSEM["transform"], "scale": [5.24, 8.5, 1]}
+    group.create_array("b", shape=(2, 4, 4), dtype="u1", attributes={"transform": other})
+    group.create_array("z", data=[7, 8], dimension_names=["z"])
+    found = xr.open_dataset(group, engine="tegula")
+    assert found["z"].values.tolist() == [7, 8]
+    assert sorted(found.coords) == ["y", "z"]
+
+
 # --- what N5 can't hold
 
 
@@ -248,6 +332,39 @@ def test_damaged_blocks_are_errors(executor: str, damaged: bytes) -> None:
         tegula.open(store)[...]
     assert caught.value.key == "1/0"
     np.testing.assert_array_equal(tegula.open(store)[3:], 0)
+
+
+@pytest.mark.parametrize("codec", [None, "gzip", {"id": "blosc", "cname": "lz4", "blocksize": 4096}, "zstd"], ids=str)
+@pytest.mark.parametrize("dtype", ["u1", "f8"])
+def test_parts_of_large_blocks(executor: str, tmp_path: Path, codec: Any, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 99, (700, 600)).astype(dtype)
+    for store in (tegula.MemoryStore(), LocalStore(tmp_path)):
+        array = tegula.create_array(store, data=values, chunks=(512, 384), codecs=codec, format="n5")
+        expected = values.copy()
+        for _ in range(12):
+            row, column = rng.integers(0, 600, 2)
+            key = (slice(row, row + rng.integers(1, 90)), slice(column, column + rng.integers(1, 90)))
+            np.testing.assert_array_equal(array[key], expected[key])
+            assert array[row, column] == expected[row, column]
+            array[key] = expected[key] = rng.integers(0, 99)
+        np.testing.assert_array_equal(array[:, 7], expected[:, 7])
+        np.testing.assert_array_equal(tegula.open(store)[...], expected)
+        key = array.stored.key((0, 0))
+        whole = store.get(key) or b""
+        for damaged in (whole[:-1], whole[:9], b"\7" + whole[1:], whole + b"x" if codec is None else whole[:20]):
+            store.set(key, damaged)
+            with pytest.raises(CodecError):
+                tegula.open(store)[...]
+        # a block that is smaller than its chunk, or states its number of elements
+        small = values[:2, :3].astype(np.dtype(dtype).newbyteorder(">")).tobytes()
+        if codec is None:
+            store.set(key, block(3, 2, mode=1, count=6, data=small))
+            expected[:512, :384] = 0
+            expected[:2, :3] = values[:2, :3]
+            for row, column in ((1, 2), (1, 3), (400, 300)):
+                assert tegula.open(store)[row, column] == expected[row, column]
+            np.testing.assert_array_equal(tegula.open(store)[...], expected)
 
 
 def test_missing_blocks_are_zero_and_groups_need_no_document() -> None:

@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 
 import tegula
-from tegula.errors import NotFoundError, ReadOnlyError, TegulaError, UnsupportedError
+import tegula.references
+from tegula import config
+from tegula.errors import CodecError, NotFoundError, ReadOnlyError, TegulaError, UnsupportedError
+from tegula.runtime import executors
 from tegula.stores import LocalStore, MemoryStore
 
 ARCHIVE = Path(__file__).parents[1] / "fixtures" / "zarr3draft-2.18.7.zip"
@@ -94,11 +97,42 @@ def test_nothing_is_written(old: Path) -> None:
 
 
 def test_a_node_is_not_copied_as_it_is_but_the_hierarchy_is(old: Path, tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match="convert it"):
-        tegula.copy(tegula.open(old)["g"], tmp_path / "copy")
+    for node in (tegula.open(old)["g"], tegula.open(old / "g")):
+        with pytest.raises(UnsupportedError, match="convert it"):
+            tegula.copy(node, tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
-    tegula.copy(old, tmp_path / "copy")
-    assert contents(tmp_path / "copy") == contents(old)
+    inside = MemoryStore({f"below/{name}": value for name, value in contents(old).items()})
+    opened = [tegula.open(old), tegula.open(inside, path="below"), tegula.open(contents(old))]
+    for number, source in enumerate([old, *opened]):
+        tegula.copy(source, tmp_path / f"copy{number}")
+        assert contents(tmp_path / f"copy{number}") == contents(old)
+
+
+def test_errors_name_the_keys_of_the_files(old: Path) -> None:
+    for executor in ("kernel", "reference"):
+        if executor == "kernel" and executors.kernel() is None:
+            continue
+        values = contents(old)
+        chunk = next(key for key in values if key.startswith("data/root/g/a/"))
+        with config.configure(executor=executor):
+            for damaged in ({**values, chunk: b"x"}, {**values, chunk: b""}):
+                with pytest.raises(CodecError) as caught:
+                    tegula.open(damaged, path="g/a")[...]
+                assert caught.value.key == chunk
+            document = values["meta/root/g/a.array.json"].replace(b"shape", b"shap", 1)
+            with pytest.raises(TegulaError) as raised:
+                tegula.open({**values, "meta/root/g/a.array.json": document}, path="g/a")
+            assert raised.value.key == "meta/root/g/a.array.json"
+
+
+@pytest.mark.parametrize("how", ["json", "parquet"])
+def test_chunks_can_be_referenced(old: Path, tmp_path: Path, how: str) -> None:
+    target = tmp_path / f"refs.{how}"
+    report = tegula.references.write(old, target)
+    assert (report.arrays, report.referenced) == (3, 5)
+    group = tegula.open(target)
+    assert np.array_equal(group["g/a"][...], expected(old))
+    assert (group["g/scalar"][()], group["g/deep/inner/x"].dimension_names) == (7, ("time",))
 
 
 def test_a_hierarchy_below_a_group_says_how_it_is_opened(old: Path) -> None:

@@ -122,17 +122,34 @@ def test_a_node_is_the_root_of_its_store(tmp_path: Path) -> None:
     assert tegula.zarr.store(tmp_path / "g") != store
 
 
-def test_zarr_python_writes_into_zarr2_through_a_view(tmp_path: Path) -> None:
-    tegula.create_group(tmp_path / "g", format="zarr2")
-    group = zarr.open_group(tegula.zarr.store(tmp_path / "g"), mode="r+")
-    array = group.create_array("t", shape=(4, 3), chunks=(2, 3), dtype="f4")
-    array[:] = 1.5
-    array.attrs["units"] = "K"
-    array.append([[2.0, 3.0, 4.0]])
-    found = tegula.open(tmp_path / "g")["t"]
-    assert found.format == "zarr2"
-    assert found.attrs.asdict() == {"units": "K"}
-    assert found[3:].tolist() == [[1.5, 1.5, 1.5], [2, 3, 4]]
+@pytest.mark.parametrize("item", ["zarr2", "n5"])
+@pytest.mark.parametrize("pipeline", ["tegula.zarr.Pipeline", "zarr.core.codec_pipeline.BatchedCodecPipeline"])
+def test_zarr_python_writes_into_other_formats_through_a_view(tmp_path: Path, item: str, pipeline: str) -> None:
+    tegula.create_group(tmp_path / "g", format=item)
+    tegula.create_array(tmp_path / "g", path="old", shape=(4, 3), chunks=(2, 2), dtype="i2", format=item)
+    with zarr.config.set({"codec_pipeline.path": pipeline}):
+        group = zarr.open_group(tegula.zarr.store(tmp_path / "g"), mode="r+")
+        array = group.create_array("t", shape=(4, 3), chunks=(2, 3), dtype="f4")
+        array[:] = 1.5
+        array.attrs["units"] = "K"
+        array.append([[2.0, 3.0, 4.0]])
+        old = group["old"]
+        old[1:, ::2] = 7
+        old.resize((2, 5))
+        old[:, 4] = [3, 0]
+        old.attrs["a"] = 1
+        again = zarr.open_group(tegula.zarr.store(tmp_path / "g"), mode="r+")
+        assert again["t"][3:].tolist() == [[1.5, 1.5, 1.5], [2, 3, 4]]
+        assert again["old"][...].tolist() == [[0, 0, 0, 0, 3], [7, 0, 7, 0, 0]]
+        again["t"][0] = 8
+        assert array[0].tolist() == [8, 8, 8]
+    found = tegula.open(tmp_path / "g")
+    assert found["t"].format == found["old"].format == item
+    assert found["t"].attrs.asdict() == {"units": "K"}
+    assert found["t"][::3].tolist() == [[8, 8, 8], [1.5, 1.5, 1.5]]
+    assert found["old"].attrs.asdict() == {"a": 1}
+    assert found["old"][...].tolist() == [[0, 0, 0, 0, 3], [7, 0, 7, 0, 0]]
+    assert tegula.check(tmp_path / "g").ok
 
 
 def test_a_read_only_store_refuses_to_write() -> None:

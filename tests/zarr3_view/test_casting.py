@@ -97,3 +97,21 @@ def test_chunks_are_cast_in_pieces(monkeypatch: pytest.MonkeyPatch, shape: tuple
     part = shown._chain.decode(shown.chunk((0,) * len(shape)), shown.described.grid.largest_chunk())
     assert (part[tuple(map(slice, shape))] == array[...]).all()
     assert (part == 0).sum() >= part.size - counts.size  # the fill value, as the nearest one of the type
+
+
+def test_chunks_that_few_programs_know_are_shown_as_usual_ones() -> None:
+    values = np.arange(35.0).reshape(5, 7)
+    bounded = [[2, 2, 1], [3, 3, 1]]
+    for options in ({"chunks": bounded}, {"chunks": (2, 3), "codecs": [{"name": "reshape", "shape": [-1]}, "bytes"]}):
+        cast = CastArray(tegula.create_array({}, data=values, **options), "float64")
+        store = {"zarr.json": cast.document}
+        for coords in np.ndindex(3, 3):
+            store[f"c/{coords[0]}/{coords[1]}"] = cast.chunk(coords)
+        shown = tegula.open(store)
+        assert np.array_equal(shown[...], values)
+        assert (shown.chunks, [codec.name for codec in shown.metadata.codecs]) == ((2, 3), ["bytes", "zstd"])
+    varying = CastArray(tegula.create_array({}, data=values, chunks=[[3, 2], [7]]), "float64")
+    assert varying.described.grid.is_regular
+    assert not CastArray(
+        tegula.create_array({}, data=values, chunks=[[2, 3], [7]]), "float64"
+    ).described.grid.is_regular

@@ -1,5 +1,7 @@
 """A view of a node of any format reads as if it had been written in Zarr v3."""
 
+import gzip
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,8 @@ from hypothesis import strategies as st
 import tegula
 from tegula.zarr3_view import Zarr3View, shown
 
-FORMATS = ["zarr1", "zarr2", "bcolz"]
+FORMATS = ["zarr1", "zarr2", "bcolz", "n5"]
+WRITABLE = ["zarr2", "n5"]
 
 
 def view_of(node: Any, path: str = "") -> Zarr3View:
@@ -29,7 +32,8 @@ def test_views_of_arrays_read_the_same(data: st.DataObject) -> None:
     shape = data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=3))
     rows = data.draw(st.integers(1, 5))
     chunks = [rows, *shape[1:]] if item == "bcolz" else [data.draw(st.integers(1, 5)) for _ in shape]
-    dtype = data.draw(st.sampled_from(["u1", "<i4", ">i2", ">f8", "bool", "S3", "U2", "M8[ns]"]))
+    dtypes = ["u1", "<i4", ">i2", ">f8", *(["bool", "S3", "U2", "M8[ns]"] if item != "n5" else [])]
+    dtype = data.draw(st.sampled_from(dtypes))
     array = tegula.create_array({}, shape=shape, chunks=chunks, dtype=dtype, format=item, attributes={"a": [1]})
     values = np.random.default_rng(0).integers(0, 2, shape).astype("i8").astype(dtype)
     array[...] = values
@@ -111,12 +115,12 @@ def test_nodes_without_a_form_are_left_out_of_listings_and_say_why() -> None:
         view.get("o/zarr.json")
 
 
-@given(data=st.data())
+@given(data=st.data(), item=st.sampled_from(WRITABLE))
 @settings(max_examples=30, deadline=None)
-def test_what_is_written_through_a_view_of_zarr2_is_zarr2(data: st.DataObject) -> None:
+def test_what_is_written_through_a_view_has_its_format(data: st.DataObject, item: str) -> None:
     """Attributes, shape and chunks, written through the view, are read from both."""
     dtype = data.draw(st.sampled_from(["<i4", ">i2", "f8"]))
-    array = tegula.create_array({}, shape=(6, 5), chunks=(2, 3), dtype=dtype, format="zarr2")
+    array = tegula.create_array({}, shape=(6, 5), chunks=(2, 3), dtype=dtype, format=item)
     view = view_of(array)
     written = tegula.open(view, "r+")
     values = np.random.default_rng(1).integers(0, 3, (6, 5))
@@ -126,25 +130,72 @@ def test_what_is_written_through_a_view_of_zarr2_is_zarr2(data: st.DataObject) -
     written.resize((rows, 5))
     expected = np.zeros((rows, 5), int)
     expected[: min(rows, 6)] = values[: min(rows, 6)]
-    again = tegula.open(array.store, format="zarr2")
+    again = tegula.open(array.store, format=item)
     assert again.attrs.asdict() == {"units": "K"}
     assert np.array_equal(again[...], expected)
     assert np.array_equal(tegula.open(view)[...], expected)
     assert not any(key.endswith("zarr.json") for key in array.store.list())
 
 
-def test_members_created_in_a_view_have_its_format() -> None:
-    group = tegula.create_group({}, format="zarr2")
-    made = tegula.open_group(view_of(group), "r+")
+@pytest.mark.parametrize("item", WRITABLE)
+def test_members_created_in_a_view_have_its_format(item: str) -> None:
+    group = tegula.create_group({}, format=item)
+    view = view_of(group)
+    made = tegula.open_group(view, "r+")
     made.create_array("t", shape=4, chunks=2, dtype="f4", dimension_names=["x"])[:] = 3
     made.create_group("g").attrs["a"] = 1
     found = tegula.open(group.store)
-    assert found["t"].format == "zarr2"
+    assert found["t"].format == item
     assert found["t"][:].tolist() == [3, 3, 3, 3]
     assert found["t"].dimension_names == ("x",)
     assert found["g"].attrs["a"] == 1
+    # other views show it as its format is shown; this one and its copies go on as the array was created
+    for other in (view, pickle.loads(pickle.dumps(view)), view_of(group)):
+        again = tegula.open_array(other, path="t", mode="r+")
+        again.resize(5)
+        again[4:] = 7
+        assert tegula.open(other.store)["t"][:].tolist() == again[:].tolist() == [3, 3, 3, 3, 7]
+        again.resize(4)
     del made["t"]
     assert "t" not in tegula.open(group.store)
+    made.create_array("t", shape=4, chunks=3, dtype="f4")[:] = 2
+    assert tegula.open(group.store)["t"][:].tolist() == [2, 2, 2, 2]
+
+
+def test_an_array_that_the_format_lacks_is_not_created() -> None:
+    for item, options in (("n5", {"fill_value": 1}), ("n5", {"dtype": "?"}), ("zarr2", {"shards": 4})):
+        group = tegula.create_group({}, format=item)
+        made = tegula.open_group(view_of(group), "r+")
+        with pytest.raises(tegula.UnsupportedError):
+            made.create_array("t", **{"shape": 4, "chunks": 2, "dtype": "i4", **options})
+        assert [*tegula.open(group.store)] == []
+
+
+def test_blocks_of_n5_are_shown_without_their_header() -> None:
+    array = tegula.create_array({}, data=np.arange(35).reshape(5, 7), chunks=(2, 3), format="n5")
+    view = view_of(array)
+    assert view.get("c/1/0") == array.store.get("0/1")[12:]
+    lz4 = tegula.create_array({}, data=np.arange(35).reshape(5, 7), chunks=(2, 3), codecs="lz4", format="n5")
+    smaller = b"\0\0\0\2\0\0\0\2\0\0\0\1" + gzip.compress(np.array([8, 9], ">i8").tobytes())
+    array.store.set("0/1", smaller)
+    expected = np.arange(35).reshape(5, 7)
+    assert tegula.open(view_of(lz4))[...].tolist() == expected.tolist()
+    expected[2:4, :3] = [[8, 9, 0], [0, 0, 0]]
+    assert tegula.open(view)[...].tolist() == expected.tolist()
+    array.store.set("0/1", smaller[:-1])
+    with pytest.raises(tegula.CodecError):
+        view.get("c/1/0")
+
+
+def test_attributes_that_are_shown_otherwise_are_written_back_as_they_were() -> None:
+    stated = {"axes": ["x", "y"], "units": ["nm", "s"], "resolution": [4, 0.5], "title": "a"}
+    array = tegula.create_array({}, shape=(3, 4), dtype="u1", format="n5", attributes=stated)
+    shown_array = tegula.open(view_of(array), "r+")
+    assert shown_array.attrs.asdict() == {"dimension_units": ["0.5 s", "4 nm"], "title": "a"}
+    shown_array.attrs["title"] = "b"
+    assert tegula.open(array.store).attrs.asdict() == {**stated, "title": "b"}
+    shown_array.attrs["dimension_units"] = ["0.5 s", "8 nm"]
+    assert tegula.open(array.store).attrs["resolution"] == [8, 0.5]
 
 
 def test_other_changes_of_a_document_are_refused() -> None:

@@ -100,6 +100,15 @@ impl Chain {
         self.buffers.iter().try_fold(content, |size, codec| codec.encoded_size(size))
     }
 
+    /// Return the elements in their stored byte order if they are a part of `data`.
+    pub fn payload<'a>(&self, data: &'a [u8]) -> Option<Result<&'a [u8]>> {
+        match self.buffers.as_slice() {
+            [] => Some(Ok(data)),
+            [only] => only.payload(data),
+            _ => None,
+        }
+    }
+
     /// Undo the bytes-to-bytes codecs, to exactly `out.len()` bytes of elements in their stored byte order.
     pub fn decode_buffers(&self, data: &[u8], out: &mut [u8]) -> Result<()> {
         decode_exact(&self.buffers, data, out)

@@ -11,6 +11,7 @@ import numpy as np
 from tegula.display.layout import number_text
 from tegula.display.markup import shorten
 from tegula.errors import TegulaError
+from tegula.metadata.spacing import steps_text
 from tegula.runtime.quantities import human_bytes
 
 __all__ = [
@@ -148,9 +149,11 @@ def array_text(array: Any) -> str:
 
 
 def units_of(array: Any) -> str:
-    """Return the units of an array, as its attribute says; empty if it does not."""
+    """Return the units of an array, or else the distances between its elements; empty if its attributes have none."""
     units = array.attrs.get("units")
-    return shorten(units, 40) if isinstance(units, str) else ""
+    if isinstance(units, str):
+        return shorten(units, 40)
+    return "" if (steps := array.stored.steps) is None else f"at {shorten(steps_text(steps), 60)}"
 
 
 def ends(array: Any) -> list[Any]:

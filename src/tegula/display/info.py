@@ -8,6 +8,7 @@ from typing import Any, Final
 from tegula.display.contents import Listed, attributes_listed, contents, data_set_row, is_plain_directory
 from tegula.display.layout import columns, number_text, painted
 from tegula.display.markup import shorten, table, text
+from tegula.metadata.spacing import steps_text
 from tegula.runtime.quantities import human_bytes
 
 __all__ = [
@@ -114,6 +115,8 @@ def array_info(array: Any) -> Info:
     }
     if array.dimension_names is not None:
         facts["Dimensions"] = array.dimension_names
+    if (steps := array.stored.steps) is not None:
+        facts["Spacing"] = steps_text(steps)
     ratio = f", ratio {array.nbytes / stored:.1f}" if stored and not array.metadata.data_type.variable else ""
     facts |= {
         "Size in memory": human_bytes(array.nbytes) if not array.metadata.data_type.variable else "unknown",

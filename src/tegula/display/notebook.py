@@ -13,6 +13,7 @@ from tegula.display.contents import axes_text
 from tegula.display.info import codecs_text, column_text, shown
 from tegula.display.markup import Entry, card, fold, more, muted, nested, shorten, table, text
 from tegula.errors import TegulaError
+from tegula.metadata.spacing import steps_text
 from tegula.runtime.quantities import human_bytes
 
 __all__ = ["array_html", "attributes_html", "group_html", "table_html", "view_html"]
@@ -70,6 +71,8 @@ def _array_facts(array: Any) -> str:
     ]
     if array.dimension_names is not None:
         rows.append(("Dimensions", text(", ".join(name or "–" for name in array.dimension_names))))
+    if (steps := array.stored.steps) is not None:
+        rows.append(("Spacing", text(steps_text(steps), 100)))
     rows += [
         ("Data type", text(metadata.data_type, 100)),
         ("Fill value", text(shown(array.fill_value), 100)),

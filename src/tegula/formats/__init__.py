@@ -105,6 +105,8 @@ class Format:
         Names that attributes can't have, since the format has members of that name beside them.
     portable_attributes : callable, optional
         Returns the attributes of an array as other formats know them: without the names of its dimensions.
+    stored_attributes : callable, optional
+        The reverse: returns the attributes of an array as this format stores them, with the names of its dimensions.
     shape_member : str
         The member of the document `shape_key` that lists the lengths of the axes; ``""`` if there is none.
     key_field : callable, optional
@@ -142,6 +144,7 @@ class Format:
     interpreted_attributes: frozenset[str] = frozenset()
     reserved_attributes: frozenset[str] = frozenset()
     portable_attributes: Callable[[ArrayMetadata], Mapping[str, Any]] | None
+    stored_attributes: Callable[[ArrayMetadata], Mapping[str, Any]] | None
     shape_member: str = "shape"
     key_field: Callable[[ChunkKeyEncoding], tuple[str, Any] | None] | None
     oddities: Callable[[Documents], list[Oddity]] | None
@@ -208,6 +211,7 @@ _ZARR2 = Format(
     homes=_homes(
         "zarr2",
         "zarr2_adapting",
+        stored_attributes="dimension_names.stored_attributes",
         attributes_at="zarr2.ATTRIBUTES_AT",
         key_field="zarr2.key_field",
         oddities="zarr2.oddities",
@@ -267,7 +271,7 @@ _N5 = Format(
     mask="attribute",
     folders_are_groups=True,
     reserved_attributes=N5_MEMBERS,
-    homes=_homes("n5", "n5", portable_attributes="n5.portable_attributes"),
+    homes=_homes("n5", "n5", portable_attributes="n5.portable_attributes", stored_attributes="n5.stored_attributes"),
 )
 _DRAFT = _ZARR3.changed(
     name="zarr3_draft",

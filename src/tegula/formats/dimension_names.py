@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["NETCDF", "attributes_with", "attributes_without", "names_in", "netcdf_names"]
+from tegula.metadata.nodes import ArrayMetadata
+
+__all__ = ["NETCDF", "attributes_with", "attributes_without", "names_in", "netcdf_names", "stored_attributes"]
 
 Names = tuple[str | None, ...] | None
 _KEY: Final = "_ARRAY_DIMENSIONS"
@@ -62,6 +64,11 @@ def attributes_with(attributes: Mapping[str, Any], names: Names) -> Mapping[str,
     if names is None or attributes.get(_KEY) == [*names]:
         return attributes
     return {_KEY: [*names], **attributes_without(attributes)}
+
+
+def stored_attributes(metadata: ArrayMetadata) -> Mapping[str, Any]:
+    """Return the attributes of an array as formats store them that keep the dimension names there."""
+    return attributes_with(metadata.attributes, metadata.dimension_names)
 
 
 def attributes_without(attributes: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -23,8 +23,19 @@ from tegula.metadata.chunk_keys import N5_KEYS
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, NodeMetadata
 from tegula.metadata.nodes import GroupMetadata as Group
+from tegula.metadata.spacing import UNITS, resolution_steps, stated_steps, units_steps
 
-__all__ = ["DEFAULT_COMPRESSORS", "KEY", "NAME", "TYPES", "adapt", "parse", "portable_attributes", "serialize"]
+__all__ = [
+    "DEFAULT_COMPRESSORS",
+    "KEY",
+    "NAME",
+    "TYPES",
+    "adapt",
+    "parse",
+    "portable_attributes",
+    "serialize",
+    "stored_attributes",
+]
 
 NAME: Final = "n5"
 KEY: Final = N5_KEY
@@ -39,8 +50,6 @@ TYPES: Final = frozenset(
     [*(f"{kind}int{bits}" for kind in ("", "u") for bits in (8, 16, 32, 64)), "float32", "float64"]
 )
 """The names of the data types."""
-_UNITS: Final = "dimension_units"
-_LENGTH: Final = re.compile(r"(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)?\s*(\D.*|)")
 _LONGEST: Final = 2**32 - 1  # the header of a block has 32 bits for each axis
 _XZ: Final = 1
 _XZ_CHECKS: Final = (-1, 4)  # the default, by either name
@@ -291,7 +300,7 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
         keys=N5_KEYS,
         codecs=_chain(data_type, metadata.ndim, [_adapt_compressor(codec, data_type) for codec in codecs]),
         fill_value=np.zeros((), data_type.numpy),
-        attributes=_with_names(metadata),
+        attributes=stored_attributes(metadata),
         dimension_names=metadata.dimension_names,
         format=NAME,
     )
@@ -321,8 +330,11 @@ def _axes(value: Any, ndim: int, step: int) -> tuple[str | None, ...] | None:
     return tuple(name or None for name in value[::step]) if len({*names}) == len(names) else None
 
 
-def _with_names(metadata: ArrayMetadata) -> Mapping[str, Any]:
-    """Return the attributes with the names of the dimensions: in ``axes``, unless these can't hold them."""
+def stored_attributes(metadata: ArrayMetadata) -> Mapping[str, Any]:
+    """Return the attributes of an array of any format as N5 has them, the reverse of `portable_attributes`.
+
+    The names of the dimensions are in ``axes``, unless these can't hold them.
+    """
     attributes, names = _with_units(metadata.attributes, metadata.ndim), metadata.dimension_names
     if names is None or (metadata.format == NAME and _names_in(attributes, metadata.ndim) == names):
         return attributes
@@ -333,27 +345,25 @@ def _with_names(metadata: ArrayMetadata) -> Mapping[str, Any]:
 
 
 def _with_units(attributes: Mapping[str, Any], ndim: int) -> Mapping[str, Any]:
-    """Return attributes with ``units`` and ``resolution`` instead of ``dimension_units``."""
-    stated = attributes.get(_UNITS)
-    if not isinstance(stated, list) or len(stated) != ndim or not {"units", "resolution"}.isdisjoint(attributes):
+    """Return attributes with ``units`` and ``resolution`` instead of ``dimension_units``, unless others say it."""
+    steps = units_steps(attributes.get(UNITS), ndim)
+    if steps is None:
         return attributes
-    found = [_LENGTH.fullmatch(text) if isinstance(text, str) else None for text in stated[::-1]]
-    if any(match is None for match in found):
+    others = {name: value for name, value in attributes.items() if name != UNITS}
+    is_said = stated_steps(others, ndim, fastest_first=True) is not None
+    if is_said and stated_steps(attributes, ndim, fastest_first=True) is not None:
+        return others
+    if not {"units", "resolution"}.isdisjoint(attributes):
         return attributes
-    numbers = [float(match[1] or 1) for match in found if match is not None]
-    new = {"units": [match[2] for match in found if match is not None], "resolution": [*map(_plain, numbers)]}
-    return {**{name: value for name, value in attributes.items() if name != _UNITS}, **new}
-
-
-def _plain(number: float) -> float:
-    return int(number) if number.is_integer() else number
+    return {**others, "units": [step.unit for step in steps[::-1]], "resolution": [step.length for step in steps[::-1]]}
 
 
 def portable_attributes(metadata: ArrayMetadata) -> Mapping[str, Any]:
     """Return the attributes of an array for other formats.
 
-    Names of dimensions, which other formats keep elsewhere, are left out, and ``units`` and ``resolution`` become
-    ``dimension_units``, as TensorStore has them in Zarr v3, from the slowest axis to the fastest.
+    Names of dimensions, which other formats keep elsewhere, are left out. Distances and units of elements are in
+    ``dimension_units``, as TensorStore has them in Zarr v3, from the slowest axis to the fastest, instead of in
+    ``units`` and ``resolution`` or beside ``transform`` and ``pixelResolution``.
 
     Examples
     --------
@@ -366,17 +376,9 @@ def portable_attributes(metadata: ArrayMetadata) -> Mapping[str, Any]:
     attributes, ndim = dict(metadata.attributes), metadata.ndim
     if _axes(attributes.get("axes"), ndim, -1) == metadata.dimension_names is not None:
         del attributes["axes"]
-    units = _units(attributes.get("units"), attributes.get("resolution", [1] * ndim), ndim)
-    if units is not None and _UNITS not in attributes:
-        attributes = {name: value for name, value in attributes.items() if name not in ("units", "resolution")}
-        attributes[_UNITS] = [f"{length} {unit}".rstrip() for length, unit in units[::-1]]
+    steps = stated_steps(attributes, ndim, fastest_first=True)
+    if steps is not None and UNITS not in attributes:
+        if resolution_steps(attributes, ndim) is not None:
+            attributes = {name: value for name, value in attributes.items() if name not in ("units", "resolution")}
+        attributes[UNITS] = [str(step) for step in steps]
     return attributes
-
-
-def _units(units: Any, resolution: Any, ndim: int) -> list[tuple[float, str]] | None:
-    """Return length and unit of an element along each axis, in the order of N5."""
-    if not all(isinstance(value, list) and len(value) == ndim for value in (units, resolution)):
-        return None
-    if not all(isinstance(unit, str) for unit in units) or any(type(step) not in (int, float) for step in resolution):
-        return None
-    return [(_plain(float(step)), unit) for step, unit in zip(resolution, units)]

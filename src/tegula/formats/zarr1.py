@@ -19,7 +19,7 @@ import numpy as np
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats.chunk_grids import regular_grid_from_json
 from tegula.formats.descriptions import complete, memoized
-from tegula.formats.dimension_names import attributes_with, names_in
+from tegula.formats.dimension_names import names_in, stored_attributes
 from tegula.formats.documents import integers, load, load_attributes, member, replace_document, rewrite
 from tegula.formats.keys import OLD_KEYS, ZARR1_KEYS, Style
 from tegula.formats.layout import (
@@ -313,7 +313,7 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
         keys=V1_KEYS,
         codecs=codecs,
         fill_value=fill,
-        attributes=attributes_with(metadata.attributes, metadata.dimension_names),
+        attributes=stored_attributes(metadata),
         dimension_names=metadata.dimension_names,
         format=NAME,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tegula.errors import MetadataError, UnsupportedError
-from tegula.formats.dimension_names import attributes_with
+from tegula.formats.dimension_names import stored_attributes
 from tegula.formats.layout import (
     byte_order_codec,
     check_delta,
@@ -60,7 +60,7 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
         keys=v2_keys(metadata.keys.separator if not metadata.keys.prefix else "."),
         codecs=(*order, *_buffer_codecs(others, data_type)),
         fill_value=None if fill is None else fill.astype(data_type.numpy),
-        attributes=attributes_with(metadata.attributes, metadata.dimension_names),
+        attributes=stored_attributes(metadata),
         dimension_names=metadata.dimension_names,
         format=NAME,
     )

@@ -30,10 +30,11 @@ from tegula.errors import (
 )
 from tegula.formats import FORMATS, find_format
 from tegula.hierarchy.copier import Copier, CopyProgress
+from tegula.hierarchy.drafts import draft_at
 from tegula.hierarchy.viewed import store_to_read
 from tegula.metadata.nodes import GroupMetadata, NodeMetadata
 from tegula.stores import LocalStore, Store
-from tegula.stores.capabilities import Renaming, is_link
+from tegula.stores.capabilities import Renaming, Translating, is_link
 from tegula.stores.targets.opening import abandon, check_options, creating, options_of_both
 from tegula.stores.targets.paths import (
     address_of,
@@ -287,7 +288,9 @@ def source_store(
         if not read_only:
             source.check_writable()
         engine.wait_for(source.store)
-        yield known
+        store, path = known
+        # the root of a draft's hierarchy is copied with all that the hierarchy consists of
+        yield store.source() if isinstance(store, Translating) and not path else known
         return
     source, path, _ = address_of(source, path)
     refuse_missing(source)
@@ -326,6 +329,8 @@ def _read_node(store: Store, path: str) -> NodeMetadata | None:
         node = engine.read_metadata(store, path) or engine.implicit_group(store, path, None, deep=True)
     except UnsupportedError:
         return None  # its bytes can still be copied
+    if node is None and (draft := draft_at(store, path)) is not None:
+        node = engine.read_metadata(*draft)
     if node is None:
         raise NotFoundError("there is no array or group", path=location_of(store, path))
     return node

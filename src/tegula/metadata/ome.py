@@ -8,10 +8,11 @@ from math import isfinite, prod
 from typing import Any, Final, NamedTuple
 
 from tegula.errors import MetadataError, UnsupportedError
+from tegula.metadata.spacing import Step
 
 __all__ = [
     "KEY", "VERSIONS", "Axis", "Level", "axes_of", "check_version", "factors_of", "level_paths", "multiscales",
-    "placed", "scales_of",
+    "placed", "spaced",
 ]  # fmt: skip
 
 KEY: Final = "ome"
@@ -28,7 +29,16 @@ _TYPES: Final[Mapping[str, frozenset[str]]] = {
          "column", "plane", "altitude", "rlat", "rlon"}
     ),
 }  # fmt: skip
+_PREFIXES: Final[Mapping[str, str]] = {
+    "": "", "k": "kilo", "c": "centi", "m": "milli", "u": "micro", "µ": "micro", "μ": "micro", "n": "nano", "p": "pico"
+}  # fmt: skip
 _USUAL: Final = {2: "yx", 3: "zyx", 5: "tczyx"}
+_UNITS: Final[Mapping[str, str]] = {
+    **{f"{prefix}m": f"{name}meter" for prefix, name in _PREFIXES.items()},
+    **{f"{prefix}s": f"{name}second" for prefix, name in _PREFIXES.items()},
+    "Å": "angstrom", "min": "minute", "h": "hour", "d": "day", "in": "inch", "ft": "foot",
+}  # fmt: skip
+"""The names that OME-Zarr recommends for units."""
 _ORDER: Final = {"time": 0, "channel": 1, "": 1, "space": 2}
 
 
@@ -141,7 +151,7 @@ def factors_of(value: Any, axes: Sequence[Axis]) -> tuple[int, ...]:
     return factors
 
 
-def scales_of(value: Any, axes: Sequence[Axis]) -> tuple[float, ...]:
+def _scales_of(value: Any, axes: Sequence[Axis]) -> tuple[float, ...]:
     """Check the distances between elements, and return one for each axis."""
     values = _per_axis(value, axes, "scale", 1.0)
     try:
@@ -151,6 +161,42 @@ def scales_of(value: Any, axes: Sequence[Axis]) -> tuple[float, ...]:
     if not all(isfinite(scale) and scale > 0 for scale in scales):
         raise MetadataError(f"{values!r:.80} is not a scale: positive numbers", field="scale")
     return scales
+
+
+def spaced(
+    axes: Sequence[Axis], scale: Any, steps: Sequence[Step] | None
+) -> tuple[tuple[Axis, ...], tuple[float, ...], tuple[float, ...]]:
+    """Return axes with their units, and the distances and places of the elements: by default those of the attributes.
+
+    An axis that has another unit already keeps it, and a distance of 1.
+
+    Parameters
+    ----------
+    axes : sequence of Axis
+        The axes.
+    scale : float, sequence of float, mapping or None
+        The distances, if the user gave some.
+    steps : sequence of Step, optional
+        What the attributes state.
+
+    Examples
+    --------
+    >>> axes = axes_of([{"name": "y", "type": "space", "unit": "inch"}, "x"], None, 2)
+    >>> spaced(axes, None, [Step(4, "nm", 2), Step(8, "nm", 2)])[1:]
+    ((1.0, 8.0), (0.0, 2.0))
+    >>> spaced(axes, None, [Step(4, "nm", 2), Step(8, "nm", 2)])[0][1]
+    Axis(name='x', type='space', unit='nanometer')
+    """
+    if scale is not None:
+        return tuple(axes), _scales_of(scale, axes), (0.0,) * len(axes)
+    found, scales, starts = [], [], []
+    for axis, step in zip(axes, steps or [Step(1.0, "")] * len(axes)):
+        unit = _UNITS.get(step.unit, step.unit)
+        fits = axis.unit in ("", unit)
+        found.append(axis._replace(unit=unit) if fits else axis)
+        scales.append(float(step.length) if fits else 1.0)
+        starts.append(float(step.start) if fits else 0.0)
+    return tuple(found), tuple(scales), tuple(starts)
 
 
 def _per_axis(value: Any, axes: Sequence[Axis], field: str, other: Any) -> tuple[Any, ...]:
@@ -168,11 +214,14 @@ def _per_axis(value: Any, axes: Sequence[Axis], field: str, other: Any) -> tuple
     return tuple(value if axis.type == "space" else other for axis in axes)
 
 
-def placed(scales: Sequence[float], factors: Sequence[int], method: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def placed(
+    scales: Sequence[float], starts: Sequence[float], factors: Sequence[int], method: str
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return the scale of a level and its translation: the first element of a mean lies in the middle of its block."""
-    scale = tuple(one * factor for one, factor in zip(scales, factors))
-    middle = tuple(one * (factor - 1) / 2 for one, factor in zip(scales, factors))
-    return scale, (0.0,) * len(scale) if method == "nearest" else middle
+    steps = [
+        Step(*one).of_level(factor, method) for one, factor in zip(zip(scales, [""] * len(scales), starts), factors)
+    ]
+    return tuple(step.length for step in steps), tuple(step.start for step in steps)
 
 
 def check_version(value: Any) -> str:

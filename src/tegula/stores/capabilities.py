@@ -20,6 +20,7 @@ capability            operations                           stores that have it
 `Revalidating`        `get_if_changed`                     object storage
 `SizedListing`        `list_sizes`                         object storage
 `Copying`             `copies_from`, `copy_from`           local files, buckets
+`Translating`         `stored_key`, `source`               drafts of Zarr v3
 ====================  ===================================  ========================
 """
 
@@ -48,6 +49,7 @@ __all__ = [
     "Renaming",
     "Revalidating",
     "SizedListing",
+    "Translating",
     "UnreachableNames",
     "blocked_by",
     "delete_if",
@@ -385,6 +387,18 @@ class Revalidating(ABC):
         >>> store.get_if_changed("a", old) == (b"xyz", new)
         True
         """
+
+
+class Translating(ABC):
+    """Stores that show values of another store under other keys."""
+
+    @abstractmethod
+    def stored_key(self, key: str) -> str:
+        """Return the key that the other store has for a value; `key` itself if there is none, or if it is that key."""
+
+    @abstractmethod
+    def source(self) -> tuple[Any, str]:
+        """Return the other store, and the path in it of everything that is shown."""
 
 
 class SizedListing(ABC):

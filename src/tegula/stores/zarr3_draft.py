@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from tegula.stores import identity as identities
 from tegula.stores.arguments import ABSENT, ByteRange, check_key, check_prefix, clip_range
+from tegula.stores.capabilities import Translating
 from tegula.stores.interface import Store
 from tegula.stores.read_only import ReadOnlyStore
 
@@ -21,7 +22,7 @@ _CHUNK: Final = re.compile(r"(?:^|/)c[0-9]*(?:[./][0-9]+)*$")  # the end of a ke
 _IMPLICIT: Final = b"implicit"  # the generation of a group that has members and no document
 
 
-class DraftStore(ReadOnlyStore):
+class DraftStore(ReadOnlyStore, Translating):
     """A view of another store that holds a hierarchy of a draft of Zarr v3 (2019 to 2022).
 
     ``a/zarr.json`` is ``meta/root/a.array.json`` or ``meta/root/a.group.json``, with ``zarr_format`` and ``node_type``
@@ -80,7 +81,21 @@ class DraftStore(ReadOnlyStore):
         """Whether the values of the other store are private; see `Readable.is_private`."""
         return self.store.is_private
 
+    @property
+    def values_url(self) -> str | None:  # type: ignore[override]
+        """The URL of the chunks; see `Readable.values_url`."""
+        return None if self.store.values_url is None else f"{self.store.values_url}{self.prefix}{_DATA}/"
+
     # --- keys
+
+    def stored_key(self, key: str) -> str:
+        """Return the key that the other store has for a document or chunk; one of its own keys stays as it is."""
+        if key.startswith((f"{self.prefix}{_META}", f"{self.prefix}{_DATA}")):
+            return key
+        documents = self._documents(key)
+        if documents is not None:
+            return next(filter(self.store.exists, documents), key)
+        return self._chunk(key) or key
 
     def _chunk(self, key: str) -> str | None:
         """Return the key of a chunk in the other store; ``None`` if it can't be one."""
@@ -93,6 +108,10 @@ class DraftStore(ReadOnlyStore):
         node = key[: -len(_DOCUMENT)].rstrip("/")
         place = f"{self.prefix}{_META}/{node}".rstrip("/")
         return [f"{place}.{kind}{self.suffix}" for kind in _KINDS]
+
+    def source(self) -> tuple[Store, str]:
+        """Return the other store, and the path of the hierarchy in it."""
+        return self.store, self.prefix.rstrip("/")
 
     # --- reading
 

@@ -16,7 +16,7 @@ from tegula.hierarchy import opening
 from tegula.hierarchy.group import Group
 from tegula.tables.table import Table
 from tegula.xarray.dimensions import check_dims, check_used, dimensions_of
-from tegula.xarray.variables import variable_of
+from tegula.xarray.variables import coordinates_of, variable_of
 
 __all__ = ["NodeStore", "Opener"]
 
@@ -155,6 +155,7 @@ class Opener:
         except MetadataError as error:
             raise error.within(path=node.location) from None
         variables = {name: variable_of(array, dims[name], self.mask) for name, array in kept.items()}
+        variables |= coordinates_of(kept, dims, {*arrays, *dropped, *(above or ())})
         return NodeStore(variables, {} if isinstance(node, Array) else node.attrs.asdict(), close)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection, Mapping
 from inspect import signature
 from typing import Any, Final
 
@@ -17,14 +18,17 @@ from xarray.core import indexing
 from tegula.arrays.array import Array
 from tegula.arrays.codec_parts import serializer_of
 from tegula.errors import UnsupportedError
+from tegula.formats import find_format
 from tegula.metadata.conventions import FILL, fill_of, fill_of_attribute
+from tegula.metadata.spacing import Step
 from tegula.runtime.optional import library
 
-__all__ = ["HAS_STRING_DTYPE", "LazyArray", "variable_of"]
+__all__ = ["HAS_STRING_DTYPE", "LazyArray", "coordinates_of", "variable_of"]
 
 HAS_STRING_DTYPE: Final = "zarr_format" in signature(encode_zarr_variable).parameters
 """Whether this version of xarray stores NumPy's ``StringDType``; earlier ones take strings as objects."""
 
+_MOST: Final = 2**22  # elements of a coordinate, which xarray has in memory
 _DIMENSIONS: Final = "_ARRAY_DIMENSIONS"
 
 
@@ -125,9 +129,48 @@ def variable_of(array: Array, dims: tuple[str, ...], mask: bool | None = None) -
     return Variable(dims, indexing.LazilyIndexedArray(lazy), attributes, encoding)
 
 
+def coordinates_of(
+    arrays: Mapping[str, Array], dims: Mapping[str, tuple[str, ...]], taken: Collection[str]
+) -> dict[str, Variable]:
+    """Return coordinates for the dimensions along which attributes of the arrays say where the elements lie.
+
+    Parameters
+    ----------
+    arrays : mapping of str to Array
+        The arrays of a data set.
+    dims : mapping of str to tuple of str
+        The names of their dimensions.
+    taken : collection of str
+        Names that no coordinate may have.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> units = {"dimension_units": ["0.5 s", "4 nm"]}
+    >>> a = tegula.create_array({}, shape=(2, 3), dtype="u1", dimension_names=["t", "x"], attributes=units)
+    >>> {name: (found.values, found.attrs) for name, found in coordinates_of({"a": a}, {"a": ("t", "x")}, ()).items()}
+    {'t': (array([0. , 0.5]), {'units': 's'}), 'x': (array([0., 4., 8.]), {'units': 'nm'})}
+    """
+    stated: dict[str, set[tuple[int, Step]]] = {}
+    for name, array in arrays.items():
+        steps = array.stored.steps or ()
+        for dim, own, size, step in zip(dims[name], array.dimension_names or (), array.shape, steps):
+            if dim == own and dim not in taken and step.unit and size <= _MOST:
+                stated.setdefault(dim, set()).add((size, step))
+    found = {}
+    for dim, several in stated.items():
+        if len(several) == 1:
+            ((size, step),) = several
+            found[dim] = Variable((dim,), step.start + step.length * np.arange(size, dtype="f8"), {"units": step.unit})
+    return found
+
+
 def _attributes(array: Array, mask: bool | None) -> dict[str, Any]:
-    """Return the attributes in the form that xarray decodes; in Zarr v2 without those that name dimensions."""
+    """Return the attributes in the form that xarray decodes, without those that name dimensions."""
     attributes = array.attrs.asdict()
+    portable = find_format(array.format).portable_attributes
+    if portable is not None:
+        attributes = dict(portable(array.metadata))
     if array.format != "zarr3":
         attributes = {
             name: value

@@ -43,7 +43,7 @@ def store(
 
     Nodes in Zarr v3 are passed on byte for byte. For other formats, new documents are generated. Chunks are passed
     on as they are stored if Zarr v3 can describe their codecs; otherwise they are decoded and encoded again. Arrays in
-    Zarr v2 can be written, too; those in Zarr v1, N5 and bcolz are read-only.
+    Zarr v2 and N5 can be written, too; those in Zarr v1 and bcolz are read-only.
 
     Parameters
     ----------

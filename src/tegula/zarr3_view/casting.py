@@ -265,7 +265,7 @@ def _described(array: Array, dtype: np.dtype[Any]) -> ArrayMetadata:
         replace(
             metadata,
             data_type=DataType(dtype),
-            grid=metadata.grid if sharding is None else regular_grid(sharding.inner_shape),
+            grid=_plain_grid(metadata) if sharding is None else regular_grid(sharding.inner_shape),
             keys=default_keys(),
             codecs=tuple(codecs),
             fill_value=fill,
@@ -276,6 +276,17 @@ def _described(array: Array, dtype: np.dtype[Any]) -> ArrayMetadata:
             extra={},
         )
     )
+
+
+def _plain_grid(metadata: ArrayMetadata) -> ChunkGrid:
+    """Return the grid of an array; a regular one if only the last chunks are shorter, which all programs know."""
+    plain = regular_grid([max(1, length) for length in metadata.grid.largest_chunk()])
+    axes = zip(metadata.grid.axes, plain.axes, metadata.shape)
+    same = all(
+        own.count(size) == axis.count(size) and all(own.start(n) == axis.start(n) for n in range(own.count(size)))
+        for own, axis, size in axes
+    )
+    return plain if not metadata.grid.is_regular and same else metadata.grid
 
 
 def _with_units(metadata: ArrayMetadata) -> Mapping[str, Any]:

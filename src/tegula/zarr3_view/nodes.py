@@ -11,9 +11,10 @@ import numpy as np
 
 from tegula import engine
 from tegula.codecs.equivalence import Transfer, decode_alike, transfer
+from tegula.codecs.serializers.n5 import N5Block, read_header
 from tegula.errors import TegulaError, UnsupportedError
 from tegula.formats import find_format
-from tegula.formats.layout import portable
+from tegula.formats.layout import portable, without_blocks
 from tegula.metadata.masks import with_mask
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
 from tegula.stores import Store
@@ -112,6 +113,8 @@ class ShownArray:
     ----------
     store, path, metadata
         The array in its own format.
+    described : ArrayMetadata, optional
+        Its description in Zarr v3, by default that of `describe`.
 
     Attributes
     ----------
@@ -123,12 +126,14 @@ class ShownArray:
         Its ``zarr.json``.
     """
 
-    def __init__(self, store: Store, path: str, metadata: ArrayMetadata) -> None:
+    def __init__(
+        self, store: Store, path: str, metadata: ArrayMetadata, described: ArrayMetadata | None = None
+    ) -> None:
         self.metadata = metadata
         self.path = path
         self._store = store
         self._same = metadata.format == _ZARR3.name
-        self.described = metadata if self._same else describe(metadata)
+        self.described = described or (metadata if self._same else describe(metadata))
         self.document: bytes = (
             metadata.documents[DOCUMENT] if self._same else _ZARR3.serialize(self.described)[DOCUMENT]
         )
@@ -160,10 +165,18 @@ class ShownArray:
 
     @cached_property
     def _transfer(self) -> Transfer | None:
-        """The conversion of stored chunks without decoding them, if there is one."""
-        if not self._is_alike:
+        """The conversion of stored chunks without decoding them, if there is one, of blocks behind the header."""
+        old, new, block = self.metadata, self.described, self._block
+        chain, codecs = (self.stored.chain, old.codecs) if block is None else (block.inner, without_blocks(old.codecs))
+        if not decode_alike(codecs, old.data_type, new.codecs, new.data_type):
             return None
-        return transfer(self.stored.chain, self.metadata.codecs, self._target, self.described.codecs)
+        return transfer(chain, codecs, self._target, new.codecs)
+
+    @cached_property
+    def _block(self) -> N5Block | None:
+        """The codec of stored chunks that are blocks of N5."""
+        found = self.stored.chain.serializer
+        return found if isinstance(found, N5Block) else None
 
     def key(self, coords: tuple[int, ...]) -> str:
         """Return the key of a stored chunk; ``""`` if its format has none."""
@@ -192,7 +205,7 @@ class ShownArray:
         try:
             shape = stored.stored_shape(coords, data)
             if shape == full and self._transfer is not None:
-                moved = self._transfer(data, shape)
+                moved = self._moved(self._transfer, data, shape)
                 if moved is not None and not (self._is_blosc and _has_snappy(moved)):
                     return bytes(moved)
             # a chunk that ends with the array is filled up, others are encoded with the shown codecs
@@ -205,6 +218,14 @@ class ShownArray:
         except TegulaError as error:
             stored.locate(error, self.key(coords))
             raise
+
+    def _moved(self, transfer: Transfer, data: Any, shape: tuple[int, ...]) -> Any:
+        """Convert a chunk without decoding it; ``None`` if that is not possible."""
+        if self._block is None:
+            return transfer(data, shape)
+        inner = shape[::-1]
+        block, start = read_header(data, inner)
+        return transfer(data[start:], inner) if block == inner else None
 
     def _decoded(self, data: bytes, shape: tuple[int, ...], coords: tuple[int, ...]) -> np.ndarray[Any, Any]:
         """Decode a chunk; one that only the kernel can decode ends where the array does."""

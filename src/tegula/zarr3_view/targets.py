@@ -7,6 +7,7 @@ from typing import Any
 
 from tegula import engine
 from tegula.arrays.node import Node
+from tegula.formats import find_format
 from tegula.hierarchy.drafts import found_at
 from tegula.hierarchy.viewed import store_to_read
 from tegula.metadata.nodes import NodeMetadata
@@ -37,7 +38,8 @@ def shown(target: Any, path: str, read_only: bool, storage_options: Mapping[str,
     store, found, metadata = found_at(store, "/".join(part for part in (prefix, path) if part), node_at)
     if metadata is None or metadata.format == "zarr3":
         return store, found
-    return Zarr3View(store, found, writable=metadata.format == "zarr2"), ""
+    own = find_format(metadata.format)
+    return Zarr3View(store, found, writable=own.writable and own.has_groups), ""
 
 
 def node_at(store: Store, path: str) -> NodeMetadata | None:

@@ -13,12 +13,11 @@ from tegula import engine
 from tegula.codecs.equivalence import decode_alike
 from tegula.errors import ConflictError, MetadataError, ReadOnlyError, TegulaError, UnsupportedError
 from tegula.formats import find_format, parse
-from tegula.formats.dimension_names import attributes_with
 from tegula.hierarchy.group import open_node
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
 from tegula.stores import ABSENT, ByteRange, Generation, Store
 from tegula.stores.arguments import check_key, check_prefix, clip_range, flat_view
-from tegula.zarr3_view.nodes import DOCUMENT, ShownArray, ShownGroup, documents_of
+from tegula.zarr3_view.nodes import DOCUMENT, ShownArray, ShownGroup, describe, documents_of
 
 __all__ = ["Zarr3View"]
 
@@ -66,6 +65,8 @@ class Zarr3View(Store):
         self.listable, self.conditional_delete = store.listable, store.conditional_delete
         self.fresh_generations, self.in_memory = False, store.in_memory
         self._nodes: dict[str, Shown | None] = {}
+        # arrays that were created here, whose chunks come and go as the documents said that were given
+        self._made: dict[str, ArrayMetadata] = {}
 
     @property
     def url(self) -> str:
@@ -108,7 +109,11 @@ class Zarr3View(Store):
             known = self._nodes.get(path)
             if isinstance(known, ShownArray) and known.metadata.documents == metadata.documents:
                 return known
-            return ShownArray(self.store, place, metadata)
+            made = self._made.get(path)
+            if made is None or not _fits(metadata, made):
+                return ShownArray(self.store, place, metadata)
+            described = replace(describe(metadata), codecs=made.codecs, keys=made.keys)
+            return ShownArray(self.store, place, metadata, described)
         return ShownGroup(metadata, self._consolidated(path, place, metadata))
 
     def _consolidated(
@@ -306,6 +311,7 @@ class Zarr3View(Store):
                 self.store.delete(f"{place}/{name}".lstrip("/"))
             engine.forget(self.store, place)
             self._nodes.pop(path, None)
+            self._made.pop(path, None)
 
     def _check_writable(self, key: str) -> None:
         if self.read_only:
@@ -322,7 +328,7 @@ class Zarr3View(Store):
             raise UnsupportedError("consolidated metadata can't be written in this format", key=key)
         place = self._place(path)
         if node is None or not node.metadata.documents:
-            self._create(place, wanted)
+            self._create(path, wanted)
         elif isinstance(node, ShownArray) and isinstance(wanted, ArrayMetadata):
             _check_same(node.described, wanted, key)
             engine.update_documents(self.store, place, node.metadata, partial(_changed_array, node, wanted))
@@ -334,15 +340,19 @@ class Zarr3View(Store):
         made = self.node(path, again=True)
         return ABSENT if made is None else made.document
 
-    def _create(self, place: str, wanted: NodeMetadata) -> None:
+    def _create(self, path: str, wanted: NodeMetadata) -> None:
         root = engine.read_metadata(self.store, self.path)
         item = find_format(root.format if root is not None else "zarr2")
         if isinstance(wanted, ArrayMetadata):
-            names = attributes_with(wanted.attributes, wanted.dimension_names)
-            new: NodeMetadata = item.adapt(replace(wanted, documents={}, attributes=names))
+            adapted = item.adapt(replace(wanted, documents={}))
+            if not _fits(adapted, wanted):
+                raise UnsupportedError(f"{item.name} has no array with these chunks and elements", key=DOCUMENT)
+            new: NodeMetadata = adapted
+            # whoever creates an array goes on to write chunks as its own document says
+            self._made[path] = wanted
         else:
             new = GroupMetadata(attributes=wanted.attributes, format=item.name)
-        engine.create_documents(self.store, place, item, new, False)
+        engine.create_documents(self.store, self._place(path), item, new, False)
 
     # --- what makes two views equal
 
@@ -356,11 +366,13 @@ class Zarr3View(Store):
         return hash((self.path, self.read_only))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self.store, self.path, self.writable)
+        return _reopen, (self.store, self.path, self.writable, self._made)
 
 
-def _reopen(store: Store, path: str, writable: bool) -> Zarr3View:
-    return Zarr3View(store, path, writable=writable)
+def _reopen(store: Store, path: str, writable: bool, made: dict[str, ArrayMetadata]) -> Zarr3View:
+    view = Zarr3View(store, path, writable=writable)
+    view._made.update(made)
+    return view
 
 
 def _document_path(key: str) -> str | None:
@@ -375,28 +387,36 @@ def _clipped(value: bytes, byte_range: ByteRange | None) -> bytes:
 
 def _check_same(shown: ArrayMetadata, wanted: ArrayMetadata, key: str) -> None:
     """Refuse a change of anything that chunks depend on."""
-    before, after = shown.fill_value, wanted.fill_value
-    same_fill = before is not None and after is not None and bytes(before.data) == bytes(after.data)
-    if not (
-        shown.ndim == wanted.ndim
-        and shown.grid == wanted.grid
-        and shown.keys == wanted.keys
-        and shown.data_type == wanted.data_type
-        and (same_fill or shown.data_type.variable)
-        and decode_alike(shown.codecs, shown.data_type, wanted.codecs, wanted.data_type)
-    ):
+    alike = decode_alike(shown.codecs, shown.data_type, wanted.codecs, wanted.data_type)
+    if not (alike and shown.keys == wanted.keys and _have_same_elements(shown, wanted)):
         raise UnsupportedError(
             "of an array that is stored in another format, only shape, attributes and dimension names can change",
             key=key,
         )
 
 
+def _have_same_elements(one: ArrayMetadata, other: ArrayMetadata) -> bool:
+    """Return whether chunks have the same elements, however they are encoded."""
+    before, after = one.fill_value, other.fill_value
+    same_fill = before is not None and after is not None and bytes(before.data) == bytes(after.data)
+    same = (one.ndim, one.grid, one.data_type) == (other.ndim, other.grid, other.data_type)
+    return same and (same_fill or one.data_type.variable is not None)
+
+
+def _fits(stored: ArrayMetadata, wanted: ArrayMetadata) -> bool:
+    """Return whether an array can be shown as a document describes it."""
+    return _have_same_elements(describe(stored), wanted)
+
+
 def _changed_array(node: ShownArray, wanted: ArrayMetadata, old: ArrayMetadata) -> ArrayMetadata:
     """Return the description of an array with the shape, attributes and names of a document in Zarr v3."""
-    attributes = dict(attributes_with(wanted.attributes, wanted.dimension_names))
+    stored_attributes = find_format(old.format).stored_attributes
+    assert stored_attributes is not None  # formats that Zarr v3 can change have it
+    new = replace(old, shape=wanted.shape, attributes=wanted.attributes, dimension_names=wanted.dimension_names)
+    attributes = dict(stored_attributes(new))
     shown = node.described.attributes
     if _MASK in shown and attributes.get(_MASK) == shown[_MASK]:  # that is how the fill value is shown
         del attributes[_MASK]
         if _MASK in old.attributes:
             attributes[_MASK] = old.attributes[_MASK]
-    return replace(old, shape=wanted.shape, attributes=attributes, dimension_names=wanted.dimension_names)
+    return replace(new, attributes=attributes)

@@ -137,6 +137,8 @@ pub enum Layout {
     Plain(u64),
     /// The location of the blocks.
     Blocks(BlockTable),
+    /// The content has to be decoded as a whole.
+    Whole,
 }
 
 /// The location of the blocks of encoded data.

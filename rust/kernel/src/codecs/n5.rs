@@ -1,9 +1,11 @@
 //! `n5_default`: the blocks of N5. A header states the shape of a block, its fastest axis first; the elements follow in
 //! Fortran order, compressed. A block that is smaller than a chunk is filled up with zeros.
 
+use std::ops::Range;
+
 use super::sequence::{decode_exact, encode};
-use super::{Codec, Options};
-use crate::memory::{try_extend, try_resize, with_scratch};
+use super::{BlockTable, Blocks, Codec, Layout, Options};
+use crate::memory::{try_collect, try_extend, try_resize, with_scratch};
 use crate::{Error, Result};
 
 const NAME: &str = "n5_default";
@@ -90,6 +92,22 @@ impl Block {
     }
 }
 
+impl Block {
+    /// Return the codec of the elements, if it is one that decodes single blocks of its own.
+    fn inner(&self) -> Option<(&dyn Codec, &dyn Blocks)> {
+        match self.codecs.as_slice() {
+            [only] => only.blocks().map(|blocks| (only.as_ref(), blocks)),
+            _ => None,
+        }
+    }
+}
+
+/// Move the ranges of blocks by the length of a header.
+fn moved(table: BlockTable, by: impl Fn(u64) -> u64) -> Result<BlockTable> {
+    let ranges = try_collect(table.ranges.iter().map(|&(start, stop)| (by(start), by(stop))))?;
+    Ok(BlockTable { ranges, ..table })
+}
+
 fn number(bytes: [u8; 4]) -> usize {
     u32::from_be_bytes(bytes) as usize
 }
@@ -121,6 +139,43 @@ impl Codec for Block {
         })
     }
 
+    fn decode_beginning(&self, data: &[u8], needed: usize, out: &mut [u8]) -> Result<()> {
+        match (self.codecs.as_slice(), data.strip_prefix(self.header.as_slice())) {
+            ([only], Some(content)) if out.len() == self.size => only.decode_beginning(content, needed, out),
+            _ => self.decode(data, out),
+        }
+    }
+
+    fn payload<'a>(&self, data: &'a [u8]) -> Option<Result<&'a [u8]>> {
+        let content = data.strip_prefix(self.header.as_slice()).filter(|_| self.codecs.is_empty())?;
+        let wrong = || Err(Error::wrong_size(NAME, content.len(), self.size));
+        Some(if content.len() == self.size { Ok(content) } else { wrong() })
+    }
+
+    fn blocks(&self) -> Option<&dyn Blocks> {
+        (self.codecs.is_empty() || self.inner().is_some()).then_some(self)
+    }
+
+    fn replace<'o>(
+        &self,
+        old: &'o [u8],
+        table: &BlockTable,
+        changed: &[usize],
+        content: &[u8],
+        threads: usize,
+        out: &'o mut Vec<u8>,
+    ) -> Result<Option<Vec<&'o [u8]>>> {
+        let length = self.header.len();
+        let (Some((codec, _)), Some(inside)) = (self.inner(), old.strip_prefix(self.header.as_slice())) else {
+            return Ok(None);
+        };
+        let ranges = try_collect(table.ranges.iter().copied())?;
+        let table = moved(BlockTable { ranges, ..*table }, |at| at.saturating_sub(length as u64))?;
+        let Some(mut pieces) = codec.replace(inside, &table, changed, content, threads, out)? else { return Ok(None) };
+        pieces.insert(0, &old[..length]);
+        Ok(Some(pieces))
+    }
+
     fn decode_up_to(&self, data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<()> {
         if self.size > limit {
             return Err(Error::wrong_size(NAME, self.size, limit));
@@ -149,9 +204,43 @@ impl Codec for Block {
     }
 }
 
+/// Elements that are not compressed lie behind the header, and so do the blocks of Blosc.
+impl Blocks for Block {
+    fn head_size(&self, content: usize) -> usize {
+        self.header.len() + self.inner().map_or(0, |(_, blocks)| blocks.head_size(content))
+    }
+
+    fn layout(&self, head: &[u8], total: u64, content: usize) -> Result<Layout> {
+        let length = self.header.len();
+        if head.len() < length && total > head.len() as u64 {
+            return Ok(Layout::More(length));
+        }
+        let Some(inside) = head.strip_prefix(self.header.as_slice()) else { return Ok(Layout::Whole) };
+        let Some((_, blocks)) = self.inner() else { return Ok(Layout::Plain(length as u64)) };
+        Ok(match blocks.layout(inside, total - length as u64, content)? {
+            Layout::More(size) => Layout::More(size.saturating_add(length)),
+            Layout::Plain(start) => Layout::Plain(start.saturating_add(length as u64)),
+            Layout::Blocks(table) => Layout::Blocks(moved(table, |at| at.saturating_add(length as u64))?),
+            Layout::Whole => Layout::Whole,
+        })
+    }
+
+    fn decode_block(
+        &self,
+        layout: &BlockTable,
+        index: usize,
+        data: &[u8],
+        needed: Range<usize>,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let Some((_, blocks)) = self.inner() else { return Err(Error::unsupported(NAME, "it has no blocks")) };
+        blocks.decode_block(layout, index, data, needed, out)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::Options;
+    use super::super::{Layout, Options};
     use super::build;
 
     #[test]
@@ -168,6 +257,28 @@ mod tests {
             codec.decode(smaller, &mut chunk).unwrap();
             assert_eq!(chunk, [1, 2, 0, 3, 4, 0]);
         }
+    }
+
+    #[test]
+    fn whole_blocks_are_read_behind_their_header() {
+        let plain = build(&[3, 2], 1, &[]).unwrap();
+        let mut data = Vec::new();
+        plain.encode(&[1, 2, 3, 4, 5, 6], &mut data).unwrap();
+        assert_eq!(plain.payload(&data).unwrap().unwrap(), [1, 2, 3, 4, 5, 6]);
+        assert!(plain.payload(&data[..17]).unwrap().is_err());
+        let blocks = plain.blocks().unwrap();
+        let total = data.len() as u64;
+        assert!(matches!(blocks.layout(&data[..5], total, 6), Ok(Layout::More(12))));
+        assert!(matches!(blocks.layout(&data[..12], total, 6), Ok(Layout::Plain(12))));
+        data[11] = 1; // a smaller block
+        assert!(matches!(blocks.layout(&data, total, 6), Ok(Layout::Whole)));
+        assert!(plain.payload(&data).is_none());
+        let zlib = build(&[3, 2], 1, &[Options::Zlib { level: 1 }]).unwrap();
+        assert!(zlib.blocks().is_none());
+        zlib.encode(&[7; 6], &mut data).unwrap();
+        let mut out = [0; 6];
+        zlib.decode_beginning(&data, 2, &mut out).unwrap();
+        assert_eq!(out[..2], [7, 7]);
     }
 
     #[test]

@@ -90,15 +90,19 @@ impl Reading<'_> {
 
     /// Decode a whole chunk: directly into the work buffer if the layout is the same.
     pub(super) fn whole(&self, data: &[u8], content: usize, copy: &StridedCopy<'_>, elements: &Elements) -> Result<()> {
-        if let Some(out) = self.direct_target(content, copy) {
-            return self.chain.decode_content(data, out);
-        }
-        if self.chain.buffers.is_empty() && elements.text.is_none() {
-            if data.len() != content {
-                return Err(Error::wrong_size("bytes", data.len(), content));
+        let direct = self.direct_target(content, copy);
+        if elements.text.is_none() && (direct.is_none() || elements.swap > 1) {
+            if let Some(plain) = self.chain.payload(data) {
+                let plain = plain?;
+                if plain.len() != content {
+                    return Err(Error::wrong_size("bytes", plain.len(), content));
+                }
+                self.copy_out(plain, copy, elements.swap);
+                return Ok(());
             }
-            self.copy_out(data, copy, elements.swap);
-            return Ok(());
+        }
+        if let Some(out) = direct {
+            return self.chain.decode_content(data, out);
         }
         with_scratch(content, |chunk| {
             // all of a chunk of text has to be checked

@@ -136,6 +136,7 @@ impl Reading<'_> {
                 let plain = Within { value, start, length: content as u64 };
                 match copy.range_depth(content, elements.size, parts, &|at| plain.is_cached(at)) {
                     Some(depth) => self.by_ranges(&plain, content, copy, depth, elements),
+                    None if self.by_pieces(&plain, content, copy, elements)? => Ok(()),
                     None => value.with_all(&mut |data| self.whole(data, content, copy, elements)),
                 }
             }

@@ -81,6 +81,7 @@ fn decoded_by_blocks(codec: &dyn Codec, data: &[u8], size: usize) -> Result<Vec<
             }
             Layout::Plain(start) => return Ok(data[start as usize..][..size].to_vec()),
             Layout::Blocks(table) => break table,
+            Layout::Whole => panic!("Blosc says where its blocks are"),
         }
     };
     let mut out = vec![0xa5; size];

@@ -81,8 +81,12 @@ def downsample(
         typer.Option(metavar="NAME,...|JSON", help="Axes, such as c,y,x. [default: the names of the dimensions]"),
     ] = None,
     scale: Annotated[
-        str, typer.Option(metavar="X|X,X,...|AXIS=X,...", help="Distance between elements, written like --factors.")
-    ] = "1",
+        str | None,
+        typer.Option(
+            metavar="X|X,X,...|AXIS=X,...",
+            help="Distance between elements, written like --factors. [default: what the attributes say, or 1]",
+        ),
+    ] = None,
     missing: Annotated[
         str | None,
         typer.Option(

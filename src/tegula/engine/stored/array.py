@@ -15,7 +15,7 @@ from tegula import config
 from tegula.errors import CodecError, StoreError, TegulaError, not_stored, out_of_memory
 from tegula.runtime import frozen
 from tegula.runtime.deferred import Later
-from tegula.stores.capabilities import Anchoring, SizedListing
+from tegula.stores.capabilities import Anchoring, SizedListing, Translating
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from tegula.engine.stored import grid_keys
     from tegula.engine.stored import states as node_states
     from tegula.indexing import Plan
+    from tegula.metadata import spacing
     from tegula.metadata.nodes import ArrayMetadata
     from tegula.stores import Store
 else:
+    spacing = Later("tegula.metadata.spacing")
     grid_keys, pool = Later("tegula.engine.stored.grid_keys"), Later("tegula.engine.concurrency.pool")
     node_states = Later("tegula.engine.stored.states")
 
@@ -201,6 +203,12 @@ class StoredArray(frozen.Frozen):
         return selected if isinstance(self.field, str) else np.dtype([(n, selected[n]) for n in self.field])
 
     @property
+    def steps(self) -> tuple[spacing.Step, ...] | None:
+        """Where the elements lie along each axis, ``None`` if the attributes do not say."""
+        metadata = self.metadata
+        return spacing.stated_steps(metadata.attributes, metadata.ndim, fastest_first=metadata.keys.is_reversed)
+
+    @property
     def keeps_empty(self) -> bool:
         """``True`` if chunks equal to the fill value are stored; always if it is undefined, and may be any value."""
         return self.metadata.fill_value is None or self.stores_every_chunk
@@ -296,6 +304,8 @@ class StoredArray(frozen.Frozen):
     def locate(self, error: TegulaError, key: str | None = None) -> None:
         """Add the array's URL and a key to an error that lacks them."""
         error.within(path=f"{self.store.url}/{self.prefix}".rstrip("/"), key=key)
+        if error.key is not None and isinstance(self.store, Translating):
+            error.key = self.store.stored_key(error.key)
 
     def out_of_memory(self, error: MemoryError) -> StoreError:
         """Return the error for an operation that ran out of memory."""

@@ -9,7 +9,7 @@ from tegula.formats.bcolz.chunks import automatic_chunklen
 from tegula.formats.bcolz.codecs import CONTAINER, PICKLE, QUANTIZE, chain
 from tegula.formats.bcolz.defaults import default_to_json
 from tegula.formats.bcolz.documents import NAME
-from tegula.formats.dimension_names import attributes_with
+from tegula.formats.dimension_names import stored_attributes
 from tegula.formats.layout import automatic_shuffle, shuffle_number, stated_endian, with_endian
 from tegula.metadata.chunk_grids import regular_grid
 from tegula.metadata.chunk_keys import BCOLZ_KEYS
@@ -58,7 +58,7 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
         keys=BCOLZ_KEYS,
         codecs=chain(data_type, compressor, quantize),
         fill_value=fill,
-        attributes=attributes_with(metadata.attributes, metadata.dimension_names),
+        attributes=stored_attributes(metadata),
         dimension_names=metadata.dimension_names,
         format=NAME,
         dense=True,

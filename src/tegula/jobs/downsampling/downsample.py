@@ -36,7 +36,7 @@ from tegula.metadata.ome import (
     factors_of,
     multiscales,
     placed,
-    scales_of,
+    spaced,
 )
 from tegula.reductions import Reduction
 from tegula.stores import LocalStore, Store
@@ -109,7 +109,7 @@ def downsample(
     levels: int | None = None,
     method: Literal["mean", "mode", "nearest"] = "mean",
     axes: Any = None,
-    scale: Any = 1.0,
+    scale: Any = None,
     missing: Any = None,
     chunks: Any = None,
     shards: Any = None,
@@ -161,9 +161,9 @@ def downsample(
     axes : sequence of str or mapping, optional
         Names of the axes, or mappings with ``name``, ``type`` (``"space"``, ``"time"``, ``"channel"``) and ``unit``; by
         default the names of the dimensions, else ``yx``, ``zyx`` or ``tczyx``. Types of common names are known.
-    scale : float, sequence of float, or mapping
+    scale : float, sequence of float, or mapping, optional
         Distance between the elements of the array: one number for all spatial axes, one for each axis, or numbers by
-        name.
+        name; by default the distances, units and places that its attributes state, or else 1.
     missing : scalar, sequence of scalar, or "fill_value", optional
         Values that mark missing data, left out by mean and mode, like NaN and NaT; by default those of CF's
         attributes ``_FillValue`` and ``missing_value``, as for `tegula.statistics`. A block of such values
@@ -239,7 +239,7 @@ def downsample(
         raise MetadataError(f"{levels!r:.40} is not a number of levels from 1 to {MOST_LEVELS}", field="levels")
     refuse_misplaced(array)
     known, version = axes_of(axes, array.dimension_names, array.ndim), check_version(ome_version)
-    steps, scales = factors_of(factors, known), scales_of(scale, known)
+    steps, (known, scales, starts) = factors_of(factors, known), spaced(known, scale, array.stored.steps)
     reduction = Reduction(steps, method, tuple(masks_of(array, missing)))
     share, memory = share_of(part), memory_of(max_memory)
     encoding: dict[Field, Any] = {"chunks": chunks, "shards": shards, "codecs": codecs}
@@ -270,7 +270,7 @@ def downsample(
         job = PyramidJob(array, store, group, reduction, levels, layout, run)
         arrays = [(job.first, job.base), *((step.name, step.draft) for step in job.steps)]
         listed = tuple(
-            Level(level, draft.shape, draft.chunks, *placed(scales, [step**number for step in steps], method))
+            Level(level, draft.shape, draft.chunks, *placed(scales, starts, [step**number for step in steps], method))
             for number, (level, draft) in enumerate(arrays)
         )
         recording = job.recording(said, share, resumes=resumes, overwrite=overwrite) if is_recorded else None

@@ -25,7 +25,7 @@ from tegula.jobs.publishing import Destination, Writing
 from tegula.jobs.rewriting.estimating import Estimate
 from tegula.jobs.rewriting.memory import granted, release, too_little
 from tegula.jobs.units import Box, block_grid, itemsize_of, pairs_in_order
-from tegula.metadata import geo
+from tegula.metadata import geo, spacing
 from tegula.metadata.chunk_grids import ChunkGrid, joined_grid, regular_grid
 from tegula.metadata.fill_values import scalar_array
 from tegula.metadata.nodes import ArrayMetadata, inner_codecs
@@ -126,7 +126,8 @@ def _level_metadata(base: Array, shape: tuple[int, ...], number: int, reduction:
         chunks = tuple(min(chunk, max(1, size)) for chunk, size in zip(chunks, shape))
     codecs = inner_codecs(base.metadata.codecs)
     names, total = base.dimension_names or (), [factor**number for factor in reduction.factors]
-    attributes = geo.of_level(base.metadata.attributes, names, total, shape, reduction.method)
+    attributes = spacing.of_level(base.metadata.attributes, base.ndim, total, reduction.method)
+    attributes = geo.of_level(attributes, names, total, shape, reduction.method)
     metadata = replace(
         base.metadata, attributes=attributes, shape=shape, grid=regular_grid(chunks), codecs=codecs, documents={}
     )

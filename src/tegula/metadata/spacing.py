@@ -1,0 +1,164 @@
+"""Where the elements of an array lie along its axes, as its attributes state it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Any, Final, NamedTuple
+
+__all__ = ["UNITS", "Step", "of_level", "resolution_steps", "stated_steps", "steps_text", "units_steps"]
+
+UNITS: Final = "dimension_units"
+"""The attribute in which TensorStore states length and unit of an element along each axis, such as ``"4 nm"``."""
+_TRANSFORM: Final = "transform"
+"""The attribute of COSEM with axes, units, distances and places, from the slowest axis to the fastest."""
+_PIXELS: Final = "pixelResolution"
+"""The attribute of n5-viewer with the distances along all axes, from the fastest to the slowest, and their unit."""
+_KEYS: Final = frozenset({UNITS, _TRANSFORM, _PIXELS, "units"})
+_EXACT: Final = 2**53
+_LENGTH: Final = re.compile(r"(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)?\s*(\D.*|)")
+
+
+class Step(NamedTuple):
+    """The distance between elements along an axis, its unit (``""`` if it has none), and the place of the first."""
+
+    length: float
+    unit: str
+    start: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.length} {self.unit}".rstrip()
+
+    def of_level(self, factor: int, method: str) -> Step:
+        """Return that of a level: the first element of a mean lies in the middle of its block."""
+        middle = 0.0 if method == "nearest" else self.length * (factor - 1) / 2
+        return Step(self.length * factor, self.unit, self.start + middle)
+
+
+Steps = tuple[Step, ...]
+
+
+def stated_steps(attributes: Mapping[str, Any], ndim: int, *, fastest_first: bool = False) -> Steps | None:
+    """Return where the elements of an array lie, ``None`` if its attributes do not say, or not the same.
+
+    Parameters
+    ----------
+    attributes : mapping
+        The attributes.
+    ndim : int
+        Number of axes.
+    fastest_first : bool
+        Whether ``resolution`` with ``units`` counts, from the fastest axis to the slowest (N5).
+
+    Examples
+    --------
+    >>> transform = {"units": ["nm", "nm"], "scale": [8, 4.0], "translate": [2, 0]}
+    >>> stated_steps({"dimension_units": ["8 nm", "4 nm"], "transform": transform}, 2)
+    (Step(length=8, unit='nm', start=2), Step(length=4, unit='nm', start=0))
+    >>> stated_steps({"dimension_units": ["1 nm", "4 nm"], "transform": transform}, 2)
+    """
+    if _KEYS.isdisjoint(attributes):
+        return None
+    stated = [units_steps(attributes.get(UNITS), ndim)]
+    # with factors these are for some programs those of the array that was downsampled
+    factors = attributes.get("downsamplingFactors", [1])
+    if isinstance(factors, list) and all(factor == 1 for factor in factors):
+        stated.append(resolution_steps(attributes, ndim) if fastest_first else None)
+        pixels = attributes.get(_PIXELS)
+        if isinstance(pixels, Mapping):
+            stated.append(_steps(pixels.get("dimensions"), [pixels.get("unit")] * ndim)[::-1])
+    found = [steps for steps in (*stated, _transform_steps(attributes.get(_TRANSFORM), ndim)) if steps]
+    alike = {tuple((step.length, step.unit) for step in steps) for steps in found}
+    return found[-1] if len(alike) == 1 else None
+
+
+def units_steps(value: Any, ndim: int) -> Steps | None:
+    """Return what an attribute `UNITS` states, ``None`` unless it does for that many axes.
+
+    Examples
+    --------
+    >>> units_steps(["0.5 s", "nm"], 2)
+    (Step(length=0.5, unit='s', start=0), Step(length=1, unit='nm', start=0))
+    """
+    if not isinstance(value, list) or len(value) != ndim:
+        return None
+    found = [_LENGTH.fullmatch(text) if isinstance(text, str) else None for text in value]
+    return _steps([float(match[1] or 1) for match in found if match], [match[2] if match else None for match in found])
+
+
+def resolution_steps(attributes: Mapping[str, Any], ndim: int) -> Steps | None:
+    """Return what ``units`` and ``resolution`` state in N5."""
+    found = _steps(attributes.get("resolution", [1] * ndim), attributes.get("units"))
+    return found[::-1] if len(found) == ndim else None
+
+
+def _transform_steps(value: Any, ndim: int) -> Steps | None:
+    """Return what an attribute `_TRANSFORM` states, ``None`` unless it does for that many axes."""
+    if not isinstance(value, Mapping):
+        return None
+    found = _steps(value.get("scale"), value.get("units"), value.get("translate", [0] * ndim))
+    return found if len(found) == ndim else None
+
+
+def _steps(lengths: Any, units: Any, starts: Any = None) -> Steps:
+    """Return steps, none unless there are lists of as many units and positive numbers."""
+    starts = [0] * len(lengths) if starts is None and isinstance(lengths, list) else starts
+    if not all(isinstance(values, list) for values in (lengths, units, starts)):
+        return ()
+    if not len(lengths) == len(units) == len(starts) or not all(isinstance(unit, str) for unit in units):
+        return ()
+    if any(type(number) not in (int, float) or not isfinite(number) for number in (*lengths, *starts)):
+        return ()
+    if any(length <= 0 for length in lengths):
+        return ()
+    return tuple(Step(_plain(length), unit, _plain(start)) for length, unit, start in zip(lengths, units, starts))
+
+
+def _plain(number: float) -> float:
+    """Return a number as an int if it is one."""
+    return int(number) if abs(number) < _EXACT and float(number).is_integer() else number
+
+
+def of_level(attributes: Mapping[str, Any], ndim: int, factors: Sequence[int], method: str) -> dict[str, Any]:
+    """Return the attributes of an array for a level whose elements are `factors` times as large.
+
+    Examples
+    --------
+    >>> of_level({"dimension_units": ["4 nm", "0.5 s"]}, 2, [2, 1], "mean")
+    {'dimension_units': ['8 nm', '0.5 s']}
+    """
+    out = dict(attributes)
+    units, transform = units_steps(out.get(UNITS), ndim), _transform_steps(out.get(_TRANSFORM), ndim)
+    if units:
+        out[UNITS] = [str(_scaled(step, factor, method)) for step, factor in zip(units, factors)]
+    if transform:
+        steps = [_scaled(step, factor, method) for step, factor in zip(transform, factors)]
+        placed = {"scale": [step.length for step in steps], "translate": [step.start for step in steps]}
+        out[_TRANSFORM] = {**out[_TRANSFORM], **placed}
+    pixels = out.get(_PIXELS)
+    if isinstance(pixels, Mapping):
+        lengths = _steps(pixels.get("dimensions"), [""] * ndim)
+        new = [_scaled(step, factor, method).length for step, factor in zip(lengths, factors[::-1])]
+        out[_PIXELS] = {**pixels, "dimensions": new} if new else pixels
+    return out
+
+
+def _scaled(step: Step, factor: int, method: str) -> Step:
+    length, unit, start = step.of_level(factor, method)
+    return Step(_plain(length), unit, _plain(start))
+
+
+def steps_text(steps: Steps) -> str:
+    """Write distances with their units, and the places of the first elements unless all are zero.
+
+    Examples
+    --------
+    >>> steps_text((Step(8, "nm", 2), Step(4, "nm", 0))), steps_text((Step(0.5, "s"), Step(4, "nm")))
+    ('8 × 4 nm, from (2, 0)', '0.5 s × 4 nm')
+    """
+    same = len({step.unit for step in steps}) == 1
+    lengths = [f"{step.length:g}" if same else f"{step.length:g} {step.unit}".rstrip() for step in steps]
+    text = " × ".join(lengths) + (f" {steps[0].unit}".rstrip() if same else "")
+    starts = ", ".join(f"{step.start:g}" for step in steps)
+    return f"{text}, from ({starts})" if any(step.start for step in steps) else text
