@@ -68,6 +68,7 @@ def test_spellings_are_those_of_the_directory(tmp_path: Path, monkeypatch: pytes
     assert not system.spells(str(tmp_path), "NAME")
 
 
+@pytest.mark.slow
 def test_a_process_that_has_ended_has_no_start() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         assert system.start_of(process.pid) not in (None, "", system.start_of(os.getpid()))
