@@ -16,6 +16,7 @@ import pytest
 from tests.waiting import run_threads
 
 import tegula
+import tegula.tensorstore
 from tegula import config, create_array
 from tegula.errors import ConflictError, ReadOnlyError, StoreError
 from tegula.runtime import executors, system
@@ -126,6 +127,15 @@ def test_too_long_names_and_paths_are_errors_that_name_the_key(store):
             operation("n" * 256)
         assert caught.value.key == "n" * 256
     assert files(store.root) == [longest]
+
+
+def test_the_path_of_a_root_is_found_in_urls_references_and_kvstores(store):
+    store.set("a/b", b"1")  # on Windows the path begins with a drive
+    again = LocalStore.from_url(store.url)
+    assert (again.root, again.get("a/b")) == (store.root, b"1")
+    assert LocalStore.path_of_url(store.values_url.rstrip("/")) == store.root
+    spec = {"driver": "file", "path": store.root.replace(os.sep, "/") + "/a/"}
+    assert tegula.tensorstore.KvStore.open(spec).result().read("b").result().value == b"1"
 
 
 @pytest.mark.posix("names with any character")
