@@ -4,7 +4,14 @@ import sys
 from pathlib import Path
 from shutil import rmtree
 
+import numcodecs
+import numcodecs.blosc
+import numcodecs.zstd
 import numpy as np
+
+if int(numcodecs.__version__.split(".")[1]) < 16:  # Debian's, whose calls take one argument less
+    for module, count in ((numcodecs.zstd, 2), (numcodecs.blosc, 5)):
+        module.compress = lambda *args, real=module.compress, count=count: real(*args[:count])
 
 import tegula
 
@@ -64,4 +71,4 @@ def main(action: str, folder: str) -> int:
     return done
 
 
-sys.exit(main(*sys.argv[1:]) < 200)
+sys.exit(main(*sys.argv[1:]) < 100)
