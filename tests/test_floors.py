@@ -89,7 +89,7 @@ TENSORSTORE: dict[str, set[str]] = {
     "context": {*_JSON, "memory_keys"},
     "kvstore": {*_JSON, *_FUTURES, "context", "memory_keys"},
     "spec": {*_CONSTRAINTS, *_KVSTORE},
-    "views": {*_INDEX, "spec"},
+    "views": {*_CONSTRAINTS, "spec"},
     "drivers": {*_SPEC, "views"},
     "sources": _CONSTRAINTS,
     "store": {*_DRIVERS, "sources"},
