@@ -95,6 +95,14 @@ screenshots:
 check:
     .ci/run
 
+# Test local files, archives and arrays on Windows, by wine; needs apt-get and Maven
+windows *args:
+    .ci/windows {{args}}
+
+# Write and read arrays on a big-endian machine, by qemu; needs apt-get
+foreign:
+    .ci/foreign
+
 # Run under Miri those tests of the kernel that call no C function and no system call; needs `rustup toolchain install nightly -c miri`
 miri:
     cd rust && MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --package tegula-kernel --lib -- \

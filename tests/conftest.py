@@ -8,6 +8,7 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Generator
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,12 +17,15 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
-from tests import effort
+from tests import crude, effort
 
 from tegula import config
 from tegula.runtime import executors
 
-pytest_plugins = ["tests.samples", "tests.servers.fixtures"]
+pytest_plugins = ["tests.samples", *(["tests.servers.fixtures"] if find_spec("obstore") else [])]
+
+POSIX_FIXTURES = frozenset(("linked",))
+"""Fixtures that make symbolic links."""
 
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.register_profile("steady", settings.get_profile("explore"), derandomize=True)
@@ -32,10 +36,13 @@ settings.load_profile("explore" if effort.NIGHTLY else "steady")
 def pytest_configure() -> None:
     """Load the kernel in each process of the tests, since stores use it once it is loaded."""
     executors.kernel()
+    if crude.CRUDE:
+        crude.apply()
 
 
 def pytest_report_header() -> list[str]:
     tries = f"tegula: {effort.EFFORT} effort" + (f", TEGULA_SEED={effort.SEED}" if effort.NIGHTLY else "")
+    tries += ", a crude file system" * crude.CRUDE
     setting = config.current().executor
     kernel = executors.kernel()
     if setting != "reference" and kernel is not None:
@@ -55,9 +62,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if isinstance(own := getattr(case, "settings", None), settings):  # of a state machine
             case.settings = settings(own, max_examples=effort.examples(own.max_examples, slow=slow))
     left = {*left_to_the_night(items), *(item for item in items if effort.QUICK and is_slow(item))}
+    if sys.platform == "win32":
+        left.update(item for item in items if is_posix(item))
+    if crude.CRUDE:
+        marks = ((item, item.get_closest_marker("posix")) for item in items)
+        left.update(
+            item for item, mark in marks if mark is not None and mark.args == ("a file system that heeds case",)
+        )
     if left:
         config.hook.pytest_deselected(items=[*left])
         items[:] = [item for item in items if item not in left]
+
+
+def is_posix(item: pytest.Item) -> bool:
+    """Return whether a test needs what Windows does not have; a fixture may say so, too."""
+    return item.get_closest_marker("posix") is not None or not POSIX_FIXTURES.isdisjoint(item.fixturenames)
 
 
 def left_to_the_night(items: list[pytest.Item]) -> list[pytest.Item]:

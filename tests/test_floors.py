@@ -106,6 +106,8 @@ INNER: dict[str, dict[str, set[str]]] = {
         "frozen": set(),
         "optional": set(),
         "threads": {"deferred"},
+        "system": {"deferred", "windows"},
+        "windows": set(),
         "executors": {"deferred"},
         "loading": {"deferred", "executors", "optional"},
     },

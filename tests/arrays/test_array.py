@@ -693,6 +693,7 @@ def test_a_damaged_shard_is_an_error_or_its_values(data: st.DataObject) -> None:
             assert np.isin(found, [*expected.flat, 99]).all()
 
 
+@pytest.mark.posix("links")
 def test_only_a_missing_file_is_a_missing_chunk(tmp_path: Any) -> None:
     array = tegula.create_array(
         tmp_path / "x", shape=(8,), chunks=(2,), dtype="i4", fill_value=3, chunk_key_encoding="."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.once(executors="both")
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "design" / "local-files.md").read_text(encoding="utf-8")
-PYTHON = Path(tegula.__file__).parent / "stores"
+PYTHON = [Path(tegula.__file__).parent / room for room in ("stores", "runtime")]
 KERNEL = ROOT / "rust" / "kernel" / "src" / "stores"
 OTHERS = {"a/b/c", "flock", "linkat", "O_TMPFILE", "StoreError", "LocalStore"}
 OTHERS |= {'durability="fsync"', "tegula check --repair", "new"}
@@ -25,7 +26,7 @@ OTHERS |= {'durability="fsync"', "tegula check --repair", "new"}
 
 def python_names() -> set[str]:
     found = set()
-    for path in PYTHON.rglob("*.py"):
+    for path in chain.from_iterable(folder.rglob("*.py") for folder in PYTHON):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                 found.add(node.name)

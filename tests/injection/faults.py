@@ -16,8 +16,7 @@ from typing import Any
 from unittest import mock
 
 from tegula import config
-from tegula.runtime import executors
-from tegula.stores.local import open_files
+from tegula.runtime import executors, system
 
 
 @dataclass(frozen=True)
@@ -123,7 +122,7 @@ def armed(hook: Hook) -> Iterator[None]:
             wrapped = _wrapped(getattr(os, name), call, hook)
             stack.enter_context(mock.patch.object(os, name, wrapped))
             if name in ("pread", "pwrite"):
-                stack.enter_context(mock.patch.object(open_files, f"_{name}", wrapped))
+                stack.enter_context(mock.patch.object(system, name, wrapped))
         stack.enter_context(mock.patch.object(fcntl, "flock", _wrapped(fcntl.flock, "flock", hook)))
         kernel = executors.kernel()
         if kernel is not None:

@@ -9,16 +9,17 @@ import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
-from types import SimpleNamespace
 
 import pytest
 from tests.waiting import run_threads
 
 import tegula
 from tegula.errors import ConflictError, StoreError
+from tegula.runtime import system as systems
+from tegula.runtime.system import byte_locks
 from tegula.stores import ABSENT, LocalStore, ZipStore
 from tegula.stores.local import directories, open_files
-from tegula.stores.local.open_files import Held, byte_locks
+from tegula.stores.local.open_files import Held
 from tegula.stores.zip import archive as zip_archive
 from tegula.testing import check_store
 from tegula.zarr1 import ProcessSynchronizer
@@ -71,17 +72,16 @@ def system(
 ) -> Iterator[Msvcrt]:
     """Use these locks for everything; on "Windows" do without all else that Windows lacks, too."""
     lock, unlock = byte_locks(msvcrt)
-    monkeypatch.setattr(open_files, "_try", lock)
-    monkeypatch.setattr(open_files, "_release", unlock)
+    monkeypatch.setattr(systems, "try_lock", lock)
+    monkeypatch.setattr(systems, "release_lock", unlock)
     if request.param == "Windows":
-        monkeypatch.setattr(directories, "_RELATIVE", False)
-        monkeypatch.setattr(directories, "_TIMES_BY_FD", False)
-        monkeypatch.setattr(directories, "sys", SimpleNamespace(platform="win32"))
-        for name in ("_pread", "_pwrite", "_copy_range"):
-            monkeypatch.setattr(open_files, name, None)
+        for name in ("HAS_DIRECTORY_FDS", "TIMES_BY_FD", "LOCKS_VALUES"):
+            monkeypatch.setattr(systems, name, False)
+        for name in ("pread", "pwrite", "copy_range"):
+            monkeypatch.setattr(systems, name, None)
     yield msvcrt
     assert msvcrt.places
-    assert all(at == open_files._FAR > size for at, size in msvcrt.places)
+    assert all(at == systems.FAR > size for at, size in msvcrt.places)
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_the_position_of_a_file_stays_where_it_is(msvcrt: Msvcrt, fd: int, posit
 
 
 def test_the_locked_byte_is_beyond_any_value_where_a_file_system_takes_it(fd: int) -> None:
-    assert os.lseek(fd, open_files._FAR, os.SEEK_SET) == open_files._FAR > 2**40
+    assert os.lseek(fd, systems.FAR, os.SEEK_SET) == systems.FAR > 2**40
 
 
 @pytest.mark.parametrize("lock_first", [False, True])
@@ -144,7 +144,7 @@ def test_what_is_written_to_a_locked_file_is_its_contents(system: Msvcrt, tmp_pa
 
 @pytest.mark.usefixtures("system")
 def test_locks_and_reads_by_position_do_not_disturb_each_other(fd: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_files, "_pread", None)
+    monkeypatch.setattr(systems, "pread", None)
     found: list[tuple[int, bytes]] = []
 
     def read(start: int) -> None:
@@ -152,8 +152,8 @@ def test_locks_and_reads_by_position_do_not_disturb_each_other(fd: int, monkeypa
 
     def lock() -> None:
         for _ in range(300):
-            open_files._try(fd)
-            open_files.release(fd)
+            systems.try_lock(fd)
+            systems.release_lock(fd)
 
     run_threads([*(Thread(target=read, args=(start,)) for start in (3, 40, 80)), Thread(target=lock)])
     assert len(found) == 900

@@ -18,6 +18,7 @@ from tests.stores.crude_s3 import CrudeS3, crude_s3
 
 import tegula
 from tegula.errors import ConflictError, StoreError
+from tegula.runtime import system
 from tegula.stores import LocalStore, MemoryStore, ObjectStore
 from tegula.stores.local import open_files
 from tegula.stores.objects.urls import open_url
@@ -72,7 +73,7 @@ def test_where_the_system_can_not_copy_the_bytes_are_read_and_written(
             return os.pwrite(target, os.pread(source, after - start, start), start)
         return failing(code)() if code else 0  # 0: some file systems have the call and do nothing
 
-    monkeypatch.setattr(open_files, "_copy_range", call)
+    monkeypatch.setattr(system, "copy_range", call)
     old, new = LocalStore(tmp_path / "old"), LocalStore(tmp_path / "new")
     for value in (VALUE, b"", b"1"):
         old.set("a", value)
@@ -87,7 +88,7 @@ def test_a_failed_copy_leaves_the_old_value_and_nothing_else(
     old, new = LocalStore(tmp_path / "old"), LocalStore(tmp_path / "new")
     old.set("a", VALUE)
     new.set("x/b", b"old")
-    monkeypatch.setattr(open_files, "_copy_range", failing(code))
+    monkeypatch.setattr(system, "copy_range", failing(code))
     for key in ("x/b", "y/c"):
         with pytest.raises(StoreError, match=key):
             new.copy_from(old, "a", key)

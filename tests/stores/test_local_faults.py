@@ -159,14 +159,14 @@ def test_short_reads_and_writes_are_gone_on_with(tmp_path, monkeypatch):
     write, read, pread = os.write, os.read, os.pread
     monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:1000]))
     monkeypatch.setattr(os, "read", lambda fd, size: read(fd, min(size, 700)))
-    monkeypatch.setattr("tegula.stores.local.open_files._pread", lambda fd, size, at: pread(fd, min(size, 300), at))
+    monkeypatch.setattr("tegula.runtime.system.pread", lambda fd, size, at: pread(fd, min(size, 300), at))
     store = LocalStore(tmp_path)
     value = random.Random(0).randbytes(10_000)
     store.set("a", value)
     assert (tmp_path / "a").read_bytes() == value
     assert store.get("a") == value
     assert store.get("a", (77, 5000)) == value[77:5077]
-    monkeypatch.setattr("tegula.stores.local.open_files._pread", lambda fd, size, at: b"")
+    monkeypatch.setattr("tegula.runtime.system.pread", lambda fd, size, at: b"")
     with pytest.raises(StoreError, match="shorter"):
         store.get("a")
 

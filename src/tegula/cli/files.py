@@ -13,6 +13,8 @@ from typing import IO
 
 import typer
 
+from tegula.runtime.system import files
+
 __all__ = ["output"]
 
 
@@ -73,10 +75,10 @@ def _replacement(path: str, mode: int | None) -> Iterator[IO[bytes]]:
         with os.fdopen(handle, "wb") as stream:
             yield stream
         os.chmod(temporary, stat.S_IMODE(mode) if mode is not None else 0o666 & ~_umask())
-        os.replace(temporary, path)
+        files.replace(temporary, path)
     except BaseException:  # also after Ctrl-C
         with suppress(OSError):
-            os.unlink(temporary)
+            files.unlink(temporary)
         raise
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, TegulaError
 from tegula.formats.documents import load
+from tegula.runtime.system import start_of
 from tegula.stores import ABSENT, Generation, Store
 from tegula.stores.capabilities import delete_if
 
@@ -44,7 +45,7 @@ class Owner:
     def here(cls, claim: str) -> dict[str, Any]:
         """Return the facts of this process, for one of its claims."""
         pid, host = os.getpid(), socket.gethostname()
-        return {"host": host, "pid": pid, "began": _start_of(pid), "claim": claim, "seen": time.time()}
+        return {"host": host, "pid": pid, "began": start_of(pid), "claim": claim, "seen": time.time()}
 
     @property
     def is_alive(self) -> bool:
@@ -54,8 +55,10 @@ class Owner:
             pid = facts.get("pid")
             if pid == os.getpid() and facts.get("claim") not in _claims:
                 return False  # a record that could not be deleted
-            began = _start_of(pid) if type(pid) is int and pid > 0 else None
-            return began is not None and began == facts.get("began")
+            began = start_of(pid) if type(pid) is int and pid > 0 else None
+            if began is None or (began and facts.get("began")):
+                return began is not None and began == facts.get("began")
+            # the number may be that of a later process
         return time.time() - self._seen < _EXPIRES
 
     @property
@@ -66,25 +69,6 @@ class Owner:
     def __str__(self) -> str:
         ago = max(0, round(time.time() - self._seen))
         return f"process {self.facts.get('pid')} on {self.facts.get('host')}, seen {ago} s ago"
-
-
-def _start_of(pid: int) -> str | None:
-    """Return text that tells a process from earlier ones with its number; ``None`` if there is no such process."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[19].decode()
-    except (OSError, IndexError):
-        if os.path.isdir("/proc/self"):
-            return None
-    if os.name == "nt":  # on Windows signal 0 would end the process
-        return "" if pid == os.getpid() else None
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return None
-    except (OSError, OverflowError):
-        return ""
-    return ""
 
 
 def owner_of(raw: bytes) -> Owner:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import functools
 import os
 import re
 import sys
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tegula.errors import StoreError
 from tegula.runtime.deferred import Later
+from tegula.runtime.system import HIDDEN
 
 if TYPE_CHECKING:
     import pathlib
@@ -24,7 +24,6 @@ __all__ = [
     "ARCHIVES",
     "HIDDEN",
     "absolute",
-    "entry_names",
     "file_url",
     "has_twins",
     "is_hidden",
@@ -39,10 +38,7 @@ __all__ = [
 ARCHIVES: Final = (".zip", ".ozx")
 """How the names of zip archives end: those of OME-Zarr in ``.ozx``."""
 
-HIDDEN = ".tegula-"
-"""Prefix of the names of the store's own files; no key may have a segment that begins with it, and none is listed."""
-
-_LONGEST_NAME: Final = 255  # bytes, in almost all file systems
+_LONGEST_NAME: Final = 255  # bytes, in almost all file systems; on Windows units of UTF-16
 _NO_NAME: Final = frozenset((errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ))
 _WINDOWS_DEVICE = r"(?:CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|COM[0-9¹²³]|LPT[0-9¹²³])(?:\.|\Z)"
 _WINDOWS_FORBIDDEN = r'[<>:"\\|?*\x01-\x1f]'
@@ -70,6 +66,9 @@ def name_flaw(key: str, platform: str = sys.platform) -> str | None:
                 return f"Windows reserves the name {segment!r}"
             if segment[-1] in ". ":
                 return f"Windows drops the end of the name {segment!r}"
+            length = len(segment.encode("utf-16-le", "surrogatepass")) // 2
+            if length > _LONGEST_NAME:
+                return f"the name '{segment[:20]}…' is too long: it has {length} characters, and Windows allows 255"
     return None
 
 
@@ -111,16 +110,6 @@ def has_twins(name: str) -> bool:
 def swap_case(name: str) -> str | None:
     """Return `name` in a spelling that only a case-insensitive file system treats as the same, or ``None``."""
     return name.swapcase() if name.isascii() and has_twins(name) else None
-
-
-def entry_names(directory: str) -> frozenset[str]:
-    """Return the names in a directory as the file system spells them."""
-    return _entry_names(directory, os.stat(directory).st_mtime_ns)
-
-
-@functools.lru_cache(maxsize=16)
-def _entry_names(directory: str, mtime_ns: int) -> frozenset[str]:
-    return frozenset(os.listdir(directory))
 
 
 def path_text(path: Any) -> str:

@@ -23,8 +23,8 @@ import tegula.references
 from tegula import config
 from tegula.arrays.filling import new_array_from
 from tegula.errors import AlreadyExistsError, ConflictError, TegulaError
+from tegula.runtime import system
 from tegula.stores import LocalStore, MemoryStore, ObjectStore, ZipStore
-from tegula.stores.local import beside as local_beside
 from tegula.stores.wrapping import WrappingStore
 
 FORMATS = ("zarr1", "zarr2", "zarr3", "bcolz")
@@ -251,7 +251,7 @@ def test_directories_that_can_not_simply_be_renamed(case: str, tmp_path: Path, m
     elif case == "current":
         monkeypatch.chdir(real)
     elif case == "no exchange":
-        monkeypatch.setattr(local_beside, "_swap", lambda: None)
+        monkeypatch.setattr(system, "_swap", lambda: None)
     else:
         (tmp_path / "link").symlink_to(real)
         array = tegula.create_array(tmp_path, path="link", data=View(tegula.open(real)), chunks=(4,), overwrite=True)

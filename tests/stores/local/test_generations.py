@@ -17,6 +17,7 @@ import pytest
 import tegula
 from tegula.errors import ConflictError, StoreError
 from tegula.runtime import executors
+from tegula.runtime.system import files
 from tegula.stores import ABSENT, LocalStore
 from tegula.stores.local import generations
 from tegula.testing import check_store
@@ -43,7 +44,7 @@ def rounding(monkeypatch: pytest.MonkeyPatch, by_reference: None) -> Callable[[i
     """Make the file system round times, use inode numbers again at once, and have version numbers or not."""
 
     def apply(granule: int, versions: bool) -> None:
-        utime, stat, fstat, opens = os.utime, os.stat, os.fstat, os.open
+        utime, stat, fstat, opens = os.utime, os.stat, os.fstat, files.open
 
         def coarse(path: Any, *, ns: tuple[int, int], **options: Any) -> None:
             utime(path, ns=(ns[0] // granule * granule, ns[1] // granule * granule), **options)
@@ -55,7 +56,7 @@ def rounding(monkeypatch: pytest.MonkeyPatch, by_reference: None) -> Callable[[i
             return fd
 
         drawn: dict[int, int] = {}
-        monkeypatch.setattr(os, "open", create)
+        monkeypatch.setattr(files, "open", create)
         monkeypatch.setattr(os, "utime", coarse)
         monkeypatch.setattr(os, "stat", lambda *a, **o: OneInode(stat(*a, **o)))
         monkeypatch.setattr(os, "fstat", lambda fd: OneInode(fstat(fd)))

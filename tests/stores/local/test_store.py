@@ -3,7 +3,6 @@
 import errno
 import os
 import pickle
-import resource
 import shutil
 import subprocess
 import sys
@@ -17,9 +16,10 @@ import pytest
 from tests.waiting import run_threads
 
 import tegula
+import tegula.tensorstore
 from tegula import config, create_array
 from tegula.errors import ConflictError, ReadOnlyError, StoreError
-from tegula.runtime import executors
+from tegula.runtime import executors, system
 from tegula.stores import ABSENT, LocalStore, MappingStore
 from tegula.stores.local import directories, open_files, root
 from tegula.stores.names import name_flaw
@@ -33,7 +33,7 @@ def store(tmp_path):
 
 def files(folder):
     """Every file and directory below `folder`, hidden ones too."""
-    return sorted(str(path.relative_to(folder)) for path in Path(folder).rglob("*"))
+    return sorted(path.relative_to(folder).as_posix() for path in Path(folder).rglob("*"))
 
 
 # --- keys and paths
@@ -77,6 +77,22 @@ def test_windows_names_are_refused(key):
     assert name_flaw(key, "linux") is None
 
 
+def test_windows_limits_names_and_most_often_paths(store, monkeypatch):
+    assert name_flaw("d/" + "é" * 255, "win32") is None
+    assert name_flaw("d/" + "n" * 254 + "𝄞", "win32") == (
+        "the name 'nnnnnnnnnnnnnnnnnnnn…' is too long: it has 256 characters, and Windows allows 255"
+    )
+    monkeypatch.setattr(root, "_WINDOWS", True)
+    monkeypatch.setattr(root, "is_plain", lambda key: None)
+    monkeypatch.setattr(system, "LONGEST_PATH", len(store.root) + 60)
+    room = 60 - len("//.tegula-4294967295-0123456789abcdef.tmp")
+    store.set("d" * room + "/x", b"1")
+    for key in ["d" * (room + 1) + "/x", "x" * 61]:
+        for operation in (store.get, store.size, store.delete, lambda key: store.set(key, b"")):
+            with pytest.raises(StoreError, match=r"the path is too long: it has [0-9]+ characters.* LongPathsEnabled"):
+                operation(key)
+
+
 @pytest.mark.parametrize("key", ["a", "c/0/1", ".zarray", "zarr.json", "console", "comma1", "nul_", "a b", "com10"])
 def test_ordinary_names_are_good_on_windows_too(key):
     assert name_flaw(key, "win32") is None
@@ -97,6 +113,7 @@ def test_windows_checks_are_in_force_there(store, monkeypatch):
         store.list_dir("nul/")
 
 
+@pytest.mark.posix("limits in bytes")
 def test_too_long_names_and_paths_are_errors_that_name_the_key(store):
     longest = "n" * 255
     store.set(longest, b"1")
@@ -112,6 +129,16 @@ def test_too_long_names_and_paths_are_errors_that_name_the_key(store):
     assert files(store.root) == [longest]
 
 
+def test_the_path_of_a_root_is_found_in_urls_references_and_kvstores(store):
+    store.set("a/b", b"1")  # on Windows the path begins with a drive
+    again = LocalStore.from_url(store.url)
+    assert (again.root, again.get("a/b")) == (store.root, b"1")
+    assert LocalStore.path_of_url(store.values_url.rstrip("/")) == store.root
+    spec = {"driver": "file", "path": store.root.replace(os.sep, "/") + "/a/"}
+    assert tegula.tensorstore.KvStore.open(spec).result().read("b").result().value == b"1"
+
+
+@pytest.mark.posix("names with any character")
 def test_urls_round_trip(tmp_path):
     for name in ["my data", "ä%20#?&", "plain"]:
         store = LocalStore(tmp_path / name)
@@ -151,6 +178,7 @@ def test_a_root_that_vanishes_is_made_again(store):
     assert store.get("a/b") == b"2"
 
 
+@pytest.mark.posix("links")
 def test_a_root_that_is_no_directory_is_refused(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     (tmp_path / "dangling").symlink_to("nowhere")
@@ -165,6 +193,7 @@ def test_a_root_that_is_no_directory_is_refused(tmp_path):
         LocalStore(tmp_path, durability="perhaps")
 
 
+@pytest.mark.posix("links")
 def test_a_root_may_be_a_link(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
@@ -328,6 +357,7 @@ def test_temporary_files_of_dead_writers_are_reclaimed(store):
         assert files(store.root) == ["a", "a/.tegula-3-ef.tmp", "a/b", "b"]
 
 
+@pytest.mark.posix("named pipes")
 def test_what_is_no_file_is_an_error(store):
     Path(store.root).mkdir()
     os.mkfifo(os.path.join(store.root, "pipe"))
@@ -337,6 +367,7 @@ def test_what_is_no_file_is_an_error(store):
     assert [*store.list()] == []
 
 
+@pytest.mark.posix("sparse files")
 def test_a_huge_sparse_file_is_an_error_or_read_in_part(store):
     Path(store.root).mkdir()
     with open(os.path.join(store.root, "huge"), "wb") as file:
@@ -452,6 +483,7 @@ def test_listing_goes_round_no_circle_and_shows_links_that_lead_nowhere(linked):
     assert len([*LocalStore(linked, follow_symlinks=True).list()]) < 20
 
 
+@pytest.mark.posix("links")
 def test_prefixes_go_round_no_circle(tmp_path):
     for name in ("a", "b/c"):
         (tmp_path / name).mkdir(parents=True)
@@ -488,16 +520,17 @@ def test_writing_and_deleting_concern_the_link_itself(linked):
 # --- file systems that ignore case, simulated by hard links that no directory shows
 
 
+@pytest.mark.posix("a file system that heeds case")
 def test_keys_that_differ_in_case_only_are_found_out(store, monkeypatch):
     store.set("foo/bar", b"1")
     Path(store.root, "FOO").mkdir()
     for name in ["FOO/bar", "FOO/BAR", "foo/BAR", "foo/Bar"]:
         os.link(Path(store.root, "foo/bar"), Path(store.root, name))
     real = os.stat(Path(store.root, "foo"))
-    monkeypatch.setattr(root, "entry_names", lambda path: frozenset(["foo", "bar"]))
-    same = os.path.samestat
+    monkeypatch.setattr(root, "spells", lambda directory, name: name in ("foo", "bar"))
+    same = system.same_file
     both = {real.st_ino, os.stat(Path(store.root, "FOO")).st_ino}
-    monkeypatch.setattr(os.path, "samestat", lambda a, b: {a.st_ino, b.st_ino} == both or same(a, b))
+    monkeypatch.setattr(root, "same_file", lambda a, b: {a.st_ino, b.st_ino} == both or same(a, b))
     folding = LocalStore(store.root)
     assert folding.get("foo/bar") == b"1"
     for key in ["foo/BAR", "FOO/bar", "foo/Bar", "FOO/BAR"]:
@@ -514,6 +547,7 @@ def test_keys_that_differ_in_case_only_are_found_out(store, monkeypatch):
     assert folding.get("foo/bar") == b"3"
 
 
+@pytest.mark.posix("a file system that heeds case")
 def test_case_sensitivity_of_an_unchanged_directory_is_tested_once(store, monkeypatch):
     store.set("foo/bar", b"1")
     assert LocalStore(store.root).ignores_case is None
@@ -534,19 +568,19 @@ def test_case_sensitivity_of_an_unchanged_directory_is_tested_once(store, monkey
 @pytest.mark.slow
 @pytest.mark.usefixtures("by_reference")
 def test_without_locks_on_directories_a_hidden_lock_file_serves(tmp_path, monkeypatch):
-    lock = open_files._try
+    lock = system.try_lock
 
     def refuse_directories(fd):
         if os.path.isdir(f"/proc/self/fd/{fd}"):
             raise OSError(errno.EBADF, "as NFS does")
         return lock(fd)
 
-    monkeypatch.setattr(open_files, "_try", refuse_directories)
+    monkeypatch.setattr(system, "try_lock", refuse_directories)
     count = iter(range(1000))
     check_store(lambda: LocalStore(tmp_path / str(next(count))))
     store = LocalStore(tmp_path / "last")
     store.set("a/b/c", b"1")
-    assert files(store.root) == ["a", "a/b", "a/b/.tegula-lock", "a/b/c"]
+    assert files(store.root) == ["a", "a/b", "a/b/c"]
     store.delete("a/b/c")
     assert files(store.root) == []
 
@@ -554,8 +588,8 @@ def test_without_locks_on_directories_a_hidden_lock_file_serves(tmp_path, monkey
 @pytest.mark.slow
 @pytest.mark.usefixtures("by_reference")
 def test_without_paths_relative_to_directories(tmp_path, monkeypatch):
-    monkeypatch.setattr(directories, "_RELATIVE", False)
-    monkeypatch.setattr(directories, "_TIMES_BY_FD", False)
+    monkeypatch.setattr(system, "HAS_DIRECTORY_FDS", False)
+    monkeypatch.setattr(system, "TIMES_BY_FD", False)
     count = iter(range(1000))
     check_store(lambda: LocalStore(tmp_path / str(next(count))))
 
@@ -565,7 +599,7 @@ def test_without_any_locks_only_conditional_writes_are_refused(store, monkeypatc
     def refuse(fd):
         raise OSError(errno.ENOLCK, "no locks")
 
-    monkeypatch.setattr(open_files, "_try", refuse)
+    monkeypatch.setattr(system, "try_lock", refuse)
     store.set("a/b", b"1")
     assert store.get("a/b") == b"1"
     with pytest.raises(StoreError, match="no locks"):
@@ -599,6 +633,7 @@ def test_a_deep_tree_needs_no_deep_stack(store):
     key = "/".join("d" * 1100)
     store.set(key, b"1")
     assert store.get(key) == b"1"
+    resource = pytest.importorskip("resource", reason="Windows has no such limit")
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert limit[0] < 1200 or [*store.list()] == [key]
     store.delete_prefix("d/d/")
@@ -689,6 +724,7 @@ def test_first_write_of_main_thread_loads_the_kernel_and_others_nothing(tmp_path
     assert done.stdout.split() == ["False", "True"]
 
 
+@pytest.mark.posix("limits in bytes")
 @pytest.mark.parametrize("name", ["n" * 256, "é" * 128])
 def test_a_name_that_is_too_long_is_named_with_its_length(tmp_path, name):
     store = LocalStore(tmp_path)
@@ -720,6 +756,7 @@ def test_a_name_that_is_too_long_is_named_with_its_length(tmp_path, name):
         store.set("/".join(["x" * 200] * 30), b"")
 
 
+@pytest.mark.posix("reading by position")
 def test_large_values_are_read_in_parts_that_every_system_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -729,8 +766,8 @@ def test_large_values_are_read_in_parts_that_every_system_reads(
         asked.append(length)
         return os.pread(fd, length, position)
 
-    monkeypatch.setattr(open_files, "_pread", pread)
-    monkeypatch.setattr(open_files, "_MOST_AT_ONCE", 3)
+    monkeypatch.setattr(system, "pread", pread)
+    monkeypatch.setattr(system, "MOST_AT_ONCE", 3)
     (tmp_path / "x").write_bytes(b"abcdefgh")
     with open(tmp_path / "x", "rb") as file:
         assert open_files.read_at(file.fileno(), 1, 8) == b"bcdefgh"
@@ -749,7 +786,7 @@ def test_a_file_is_synced_where_macos_can_not_flush_the_drive(
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setitem(sys.modules, "fcntl", SimpleNamespace(fcntl=refuse, F_FULLFSYNC=51))
     monkeypatch.setattr(os, "fsync", synced.append)
-    open_files.sync_file(7)
+    system.sync_file(7)
     assert synced == [7]
 
 

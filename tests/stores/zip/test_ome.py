@@ -57,6 +57,7 @@ def test_a_pyramid_in_one_file_is_as_recommended(tmp_path: Path) -> None:
     np.testing.assert_array_equal(g["s0"][:], np.arange(64.0).reshape(8, 8))
 
 
+@pytest.mark.posix("packages that wine can not load")
 @pytest.mark.parametrize("command", ["cp", "convert"])
 def test_the_program_writes_an_archive(tmp_path: Path, command: str) -> None:
     _pyramid(tmp_path / "x.zarr")

@@ -16,6 +16,8 @@ from contextlib import suppress
 from hashlib import blake2b
 from typing import Final
 
+from tegula.runtime.system import files
+
 __all__ = ["DiskCache"]
 
 _MAGIC: Final = b"tegula-1"
@@ -58,7 +60,7 @@ class DiskCache:
         """Return an entry, or ``None`` if there is none or it is damaged."""
         path, digest = self._path(name)
         try:
-            with open(path, "rb") as file:
+            with open(path, "rb", opener=files.open) as file:
                 raw = file.read()
                 last_used = os.fstat(file.fileno()).st_mtime
         except OSError:
@@ -81,10 +83,10 @@ class DiskCache:
         temporary = f"{os.path.dirname(path)}/tmp-{os.getpid()}-{threading.get_ident()}-{os.urandom(4).hex()}"
         try:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-            with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            with open(files.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 file.write(_header(digest, content))
                 file.write(content)
-            os.replace(temporary, path)
+            files.replace(temporary, path)
         except OSError:  # a full disk, or a directory that can't be written to
             self._unlink(temporary)
         except BaseException:  # Ctrl-C, too
@@ -148,7 +150,7 @@ class DiskCache:
     @staticmethod
     def _unlink(path: str) -> None:
         with suppress(OSError):
-            os.unlink(path)
+            files.unlink(path)
 
     def __reduce__(self) -> tuple[type[DiskCache], tuple[str, int]]:
         return DiskCache, (self.directory, self.max_bytes)

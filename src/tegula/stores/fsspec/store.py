@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from tegula import config
 from tegula.errors import ReadOnlyError, StoreError, UnsupportedError
+from tegula.runtime import system
 from tegula.stores.arguments import (
     ABSENT,
     ByteRange,
@@ -385,7 +386,7 @@ class FsspecStore(BlockedKeys, Ranged, CheckedRanges):
         try:
             self._call("pipe_file", temporary, value)
             if self._names.scheme in ("file", "local"):
-                os.replace(temporary, path)  # the file system's own `mv` would move it into a directory
+                system.files.replace(temporary, path)  # the file system's own `mv` would move it into a directory
             else:
                 self._call("mv", temporary, path)
         except BaseException:

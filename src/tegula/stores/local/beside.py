@@ -5,17 +5,15 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import stat
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from functools import cache
 from typing import Any, Final, Self
 
 from tegula.errors import AlreadyExistsError, StoreError
+from tegula.runtime.system import exchanged, same_file
 from tegula.stores.capabilities import Beside
 from tegula.stores.local.directories import (
     SWEPT,
@@ -32,10 +30,6 @@ __all__ = ["LocalBeside", "renamed"]
 
 _NEW: Final = "new"
 _ATTEMPTS: Final = 100
-_HERE: Final = -100  # AT_FDCWD of Linux
-_EXCHANGE: Final = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
-# the system or the file system can't exchange two directories
-_NOT_OFFERED: Final = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
 # a directory that can't be renamed at all: a mount point, another disk, one that is in use, or not one's own
 _NOT_MOVED: Final = {errno.EXDEV, errno.EBUSY, errno.EPERM, errno.EACCES, errno.EROFS}
 
@@ -150,7 +144,7 @@ def _is_movable(place: str, *, is_root: bool) -> bool:
         if stat.S_ISLNK(status.st_mode):
             return not is_root  # the user's own way to the root
         here = os.stat(os.curdir)
-        return above != place and not os.path.samestat(status, here) and status.st_dev == os.stat(above).st_dev
+        return above != place and not same_file(status, here) and status.st_dev == os.stat(above).st_dev
     except OSError:
         return False
 
@@ -179,7 +173,7 @@ def _exchange(new: str, place: str) -> None:
     for attempt in range(_ATTEMPTS):
         away = os.path.join(os.path.dirname(new), f"old{attempt}")
         with suppress(FileNotFoundError):
-            if _swapped(new, place):
+            if exchanged(new, place):
                 return
             os.rename(place, away)
         try:
@@ -194,35 +188,6 @@ def _exchange(new: str, place: str) -> None:
             os.rename(away, new)
         return
     raise StoreError(f"other processes keep replacing {place}")
-
-
-def _swapped(first: str, second: str) -> bool:
-    """Exchange two directories in one call; return whether the system and the file system offer that."""
-    call = _swap()
-    if call is None:
-        return False
-    if call(os.fsencode(first), os.fsencode(second)) == 0:
-        return True
-    code = ctypes.get_errno()
-    if code in _NOT_OFFERED:
-        return False
-    raise OSError(code, os.strerror(code), first, None, second)
-
-
-@cache
-def _swap() -> Callable[[bytes, bytes], int] | None:
-    """Return the system's call that exchanges two paths, or ``None`` if the C library has none."""
-    try:
-        library: Any = ctypes.CDLL(None, use_errno=True)
-        if sys.platform == "darwin":
-            rename = library.renamex_np
-            rename.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_uint]
-            return lambda first, second: int(rename(first, second, _EXCHANGE))
-        renameat = library.renameat2
-    except (AttributeError, OSError, TypeError):  # TypeError: Windows
-        return None
-    renameat.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
-    return lambda first, second: int(renameat(_HERE, first, _HERE, second, _EXCHANGE))
 
 
 def renamed(source: Any, top: str, target: Any, new: str) -> bool:

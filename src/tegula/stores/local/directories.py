@@ -13,12 +13,25 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import starmap
 from typing import Final
 
 from tegula.errors import StoreError
+from tegula.runtime import system
 from tegula.stores.arguments import ABSENT, Generation, changed
 from tegula.stores.local.generations import FileGeneration, fine_time, generation_of, is_later, needs_more, new_time
-from tegula.stores.local.open_files import Contents, Held, acquire, real_path, sync_file, write_to
+from tegula.stores.local.open_files import (
+    EMPTY,
+    LOCK_FILE,
+    NO_LOCKS,
+    Contents,
+    Held,
+    acquire,
+    drop_lock,
+    real_path,
+    take_lock,
+    write_to,
+)
 from tegula.stores.names import HIDDEN
 
 __all__ = [
@@ -34,21 +47,9 @@ __all__ = [
     "temporary_directory",
 ]
 
-_RELATIVE = os.open in os.supports_dir_fd
-_TIMES_BY_FD = os.utime in os.supports_fd
 _OPEN_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
-_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-_LOCK_FILE = HIDDEN + "lock"
-_NO_LOCKS = {
-    errno.ENOTSUP,
-    errno.EOPNOTSUPP,
-    errno.ENOLCK,
-    errno.ENOSYS,
-    errno.EINVAL,
-    errno.EBADF,  # NFS wants a file that is open for writing
-    errno.EISDIR,
-}
+_OWNED = f"{LOCK_FILE}-owner"  # locked by the owner of a temporary directory that can't be locked itself
 _DAY = 86400.0
 _ATTEMPTS = 10
 _STEPS = (10**3, 10**6, 10**9, 2 * 10**9)  # nanoseconds: file systems keep times in multiples of one of these
@@ -79,14 +80,15 @@ class Directory(Held):
     """
 
     def __init__(self, path: str, *, sync: bool = False) -> None:
-        super().__init__()
+        self._lock_files: list[tuple[str, int, int | None]] = []
+        super().__init__(before=starmap(drop_lock, self._lock_files))
         self._path = path
         self._sync = sync
         self._fd: int | None = None
         self._lock_fd: int | None = None
 
     def __enter__(self) -> Directory:
-        if _RELATIVE:
+        if system.HAS_DIRECTORY_FDS:
             try:
                 self._fd = self.open(self._path, _OPEN_DIRECTORY)
             except BaseException:
@@ -113,10 +115,10 @@ class Directory(Held):
             old = self._check(name, expected)
             if old is not None:
                 generation = self._later(temporary, generation, old)
-            os.replace(temporary, self._at(name), src_dir_fd=self._fd, dst_dir_fd=self._fd)
+            system.files.replace(temporary, self._at(name), src_dir_fd=self._fd, dst_dir_fd=self._fd)
         except BaseException:
             try:  # noqa: SIM105 - no signal comes between the exception and this call
-                os.unlink(temporary, dir_fd=self._fd)
+                system.files.unlink(temporary, dir_fd=self._fd)
             except OSError:
                 pass
             raise
@@ -145,33 +147,47 @@ class Directory(Held):
         self._unlock(before)
         self._sync_names()
 
-    def leftovers(self) -> Iterator[str]:
-        """Yield the temporary files of dead writers; a live writer holds the lock of its temporary file."""
+    def leftovers(self, locks: list[str] | None = None) -> Iterator[str]:
+        """Yield the temporary files of dead writers; a live writer holds the lock of its temporary file.
+
+        The names of all lock files are added to `locks`.
+        """
         for name in os.listdir(self._path if self._fd is None else self._fd):
             if is_temporary(name):
                 with suppress(OSError):
                     if self._is_orphan(name):
                         yield name
+            elif locks is not None and name.startswith(LOCK_FILE):
+                locks.append(name)
 
     def reclaim(self) -> int:
-        """Remove the temporary files and directories of dead writers, as far as permissions allow; return how many."""
+        """Remove the temporary files and directories of dead writers, as far as permissions allow; return how many.
+
+        Lock files that nobody holds are removed, too.
+        """
         count = 0
-        for name in self.leftovers():
+        locks: list[str] = []
+        for name in self.leftovers(locks):
             with suppress(OSError):
                 try:
-                    os.unlink(self._at(name), dir_fd=self._fd)
+                    system.files.unlink(self._at(name), dir_fd=self._fd)
                 except (IsADirectoryError, PermissionError):  # which of them depends on the system
                     remove_temporary(os.path.join(self._path, name))
                 count += 1
+        self.remove_locks(locks)
         return count
 
-    def remove_lock_file(self) -> None:
-        """Remove the lock file, if there is one, from a directory that holds nothing else."""
-        if os.listdir(self._path if self._fd is None else self._fd) == [_LOCK_FILE]:
+    def remove_locks(self, names: Iterable[str]) -> None:
+        """Remove those of these lock files that nobody holds."""
+        for name in names:
             before = self.mark
-            self._lock(required=False)
-            self._unlink(_LOCK_FILE)
-            self._unlock(before)
+            with suppress(OSError):
+                path = self._at(name)
+                fd = self.open(path, os.O_RDWR, dir_fd=self._fd)
+                if self.lock(fd, path, wait=False):
+                    drop_lock(path, fd, self._fd)
+                    self.unlock(fd)
+            self.release(before)
 
     def _at(self, name: str) -> str:
         return name if self._fd is not None else os.path.join(self._path, name)
@@ -180,7 +196,7 @@ class Directory(Held):
         """Write a file; while this object is open, the lock of the file shows that its writer is alive."""
         opened: list[int] = []
         try:
-            opened.extend(map(partial(os.open, dir_fd=self._fd), (path,), (_CREATE,), (0o666,)))
+            opened.extend(map(partial(system.files.open, dir_fd=self._fd), (path,), (_CREATE,), (0o666,)))
             fd = opened[0]
             with suppress(OSError):
                 acquire(fd, path, wait=False)
@@ -189,12 +205,11 @@ class Directory(Held):
                 os.posix_fallocate(fd, 0, value.nbytes)
             write_to(fd, value)
             now = new_time(time.time_ns(), chance)
-            os.utime(fd if _TIMES_BY_FD else path, ns=(now, now))
+            os.utime(fd if system.TIMES_BY_FD else path, ns=(now, now))
             if self._sync:
-                sync_file(fd)
-            if sys.platform != "win32":  # Windows does not rename open files
-                with suppress(OSError):
-                    self.duplicate(fd)
+                system.sync_file(fd)
+            with suppress(OSError):
+                self.duplicate(fd)
             return generation_of(os.fstat(fd), fd, value if isinstance(value, memoryview) else None)
         finally:
             if opened:
@@ -222,7 +237,7 @@ class Directory(Held):
             if not needs_more(status):
                 return generation_of(status, -1)
             with Held() as held:
-                fd = held.open(path, _READ, dir_fd=self._fd)
+                fd = held.open(path, system.READ, dir_fd=self._fd)
                 return generation_of(os.fstat(fd), fd)
         except FileNotFoundError:
             return None
@@ -247,7 +262,7 @@ class Directory(Held):
 
     def _unlink(self, name: str) -> None:
         try:
-            os.unlink(self._at(name), dir_fd=self._fd)
+            system.files.unlink(self._at(name), dir_fd=self._fd)
         except FileNotFoundError:
             pass
         except (IsADirectoryError, PermissionError):  # which of them is raised for a directory depends on the system
@@ -256,7 +271,7 @@ class Directory(Held):
 
     def _sync_names(self) -> None:
         if self._sync and self._fd is not None:
-            os.fsync(self._fd)
+            system.sync_file(self._fd)
 
     def _is_orphan(self, name: str) -> bool:
         path = self._at(name)
@@ -264,14 +279,16 @@ class Directory(Held):
             no_link = getattr(os, "O_NOFOLLOW", 0)
             try:
                 fd = held.open(path, os.O_RDWR | no_link, dir_fd=self._fd)
-            except IsADirectoryError:
-                fd = held.open(path, _OPEN_DIRECTORY | no_link, dir_fd=self._fd)
-            if sys.platform != "win32":
+            except (IsADirectoryError, PermissionError):  # Windows raises this one
                 try:
-                    return acquire(fd, path, wait=False)
-                except OSError as error:
-                    if error.errno not in _NO_LOCKS:
-                        raise
+                    fd = _open_directory(held, path, no_link, self._fd)
+                except FileNotFoundError:  # its owner has not locked it yet, or can't
+                    return time.time() - os.stat(path, dir_fd=self._fd).st_mtime > _DAY
+            try:
+                return acquire(fd, path, wait=False)
+            except OSError as error:
+                if error.errno not in NO_LOCKS:
+                    raise
             return time.time() - os.fstat(fd).st_mtime > _DAY
 
     def _lock(self, *, required: bool) -> None:
@@ -282,37 +299,24 @@ class Directory(Held):
                 self._lock_fd = self._fd
                 return
             except OSError as error:
-                if error.errno not in _NO_LOCKS:
+                if error.errno not in NO_LOCKS:
                     raise
-        if not self._lock_file() and required:
+        fd = take_lock(self, self._at(LOCK_FILE), os.path.join(self._path, LOCK_FILE), self._fd)
+        if fd is not None:
+            self._lock_files.append((self._at(LOCK_FILE), fd, self._fd))
+            self._lock_fd = fd
+        elif required:
             raise StoreError(f"the file system of {self._path} has no locks, which a conditional write needs")
 
     def _unlock(self, mark: int) -> None:
         """Release the lock for other writers; with `sync`, which takes long, also the files opened since `mark`."""
+        if self._lock_files:
+            drop_lock(*self._lock_files.pop())
         if self._lock_fd is not None:
             self.unlock(self._lock_fd)
             self._lock_fd = None
         if self._sync:
             self.release(mark)
-
-    def _lock_file(self) -> bool:
-        """Lock a hidden file instead of the directory; return whether files can be locked."""
-        path = self._at(_LOCK_FILE)
-        while True:
-            before = self.mark
-            fd = self.open(path, os.O_RDWR | os.O_CREAT, dir_fd=self._fd)
-            try:
-                self.lock(fd, os.path.join(self._path, _LOCK_FILE))
-                self._lock_fd = fd
-                if os.path.samestat(os.fstat(fd), os.stat(path, dir_fd=self._fd)):
-                    return True
-            except FileNotFoundError:
-                pass  # removed with the directory during the wait
-            except OSError as error:
-                if error.errno not in _NO_LOCKS:
-                    raise
-                return False
-            self.release(before)
 
 
 def is_temporary(name: str) -> bool:
@@ -350,6 +354,8 @@ def temporary_directory(above: str) -> Iterator[str]:
                 return
             finally:
                 with suppress(OSError):  # what can't be removed now is removed by sweeping
+                    if not system.HAS_DIRECTORY_FDS:  # the file that is open is in it
+                        held.release(EMPTY)
                     try:
                         remove_temporary(path)
                     except BaseException:  # a signal, or one call that failed: try again
@@ -360,16 +366,22 @@ def temporary_directory(above: str) -> Iterator[str]:
 
 def _is_locked(held: Held, path: str) -> bool:
     """Lock a new temporary directory; return whether it was still there, and free."""
-    if sys.platform == "win32":  # which opens no directories; there it must be a day old to be removed
-        return True
     try:
-        return held.lock(held.open(path, _OPEN_DIRECTORY), path, wait=False) and os.path.lexists(path)
+        fd = _open_directory(held, path, 0 if system.HAS_DIRECTORY_FDS else os.O_CREAT)
+        return held.lock(fd, path, wait=False) and os.path.lexists(path)
     except FileNotFoundError:
         return False
     except OSError as error:
-        if error.errno in _NO_LOCKS:
+        if error.errno in NO_LOCKS:
             return True
         raise
+
+
+def _open_directory(held: Held, path: str, flags: int, dir_fd: int | None = None) -> int:
+    """Open a temporary directory to lock it; where directories can't be opened, a file in it."""
+    if system.HAS_DIRECTORY_FDS:
+        return held.open(path, _OPEN_DIRECTORY | flags, dir_fd=dir_fd)
+    return held.open(os.path.join(path, _OWNED), os.O_RDWR | flags)
 
 
 def remove_temporary(path: str) -> None:
@@ -388,7 +400,7 @@ def remove_temporary(path: str) -> None:
             for folder, folders, files in os.walk(path, onerror=_raise):  # which would leave out what it can't list
                 found.append(folder)
                 for name in [*files, *(name for name in folders if os.path.islink(os.path.join(folder, name)))]:
-                    os.unlink(os.path.join(folder, name))
+                    system.files.unlink(os.path.join(folder, name))
             for folder in reversed(found):
                 os.rmdir(folder)
             return
@@ -456,11 +468,11 @@ def remove_directory(path: str) -> bool:
     try:
         os.rmdir(path)
     except OSError:
-        if not os.path.lexists(os.path.join(path, _LOCK_FILE)):
+        if not os.path.lexists(os.path.join(path, LOCK_FILE)):
             return not os.path.lexists(path)
         try:
             with Directory(path) as directory:
-                directory.remove_lock_file()
+                directory.remove_locks([LOCK_FILE])
             os.rmdir(path)
         except OSError:
             return False
@@ -469,9 +481,9 @@ def remove_directory(path: str) -> bool:
 
 def sync_directory(path: str) -> None:
     """Sync the names in a directory to the disk; Windows offers no way to do that."""
-    if _RELATIVE:
+    if system.HAS_DIRECTORY_FDS:
         with Held() as held:
-            os.fsync(held.open(path, _OPEN_DIRECTORY))
+            system.sync_file(held.open(path, _OPEN_DIRECTORY))
 
 
 def note_swept(path: str) -> None:

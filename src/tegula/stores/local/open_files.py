@@ -1,10 +1,10 @@
-"""Open files and their locks, closed and released reliably, and the differences between operating systems.
+"""Open files and their locks, closed and released reliably.
 
 A signal handler, such as that of Ctrl-C, may raise an exception after any call and at the start of any Python function.
 A descriptor that a call returns may then never reach a variable, and an ``__exit__`` in Python may end before its first
 line. `Held` is safe from that, and everything in this package that opens or locks files uses it. Where every
-microsecond counts, a list holds a single file instead: ``opened.extend(map(os.open, (path,), (flags,)))`` opens and
-records it in one call, and ``finally`` begins with ``if opened: os.closerange(opened[0], opened[0] + 1)``.
+microsecond counts, a list holds a single file instead: ``opened.extend(map(system.files.open, (path,), (flags,)))``
+opens and records it in one call, and ``finally`` begins with ``if opened: os.closerange(opened[0], opened[0] + 1)``.
 """
 
 from __future__ import annotations
@@ -19,39 +19,42 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
-from itertools import chain, islice, tee
-from typing import TYPE_CHECKING, Any
+from itertools import chain, islice, starmap, tee
+from typing import TYPE_CHECKING, Any, Final
 
 from tegula.errors import StoreError
-from tegula.runtime.deferred import Later, after_fork, before_threads
+from tegula.runtime import system
+from tegula.runtime.deferred import Later, after_fork
+from tegula.stores.names import HIDDEN
 
 if TYPE_CHECKING:
+    import hashlib
     import logging
 else:
-    logging = Later("logging")
+    hashlib, logging = Later("hashlib"), Later("logging")
 
 __all__ = [
-    "EMPTY", "READ", "READ_HERE", "Contents", "FileLock", "GaveUp", "Held", "OpenFile", "acquire", "byte_locks",
-    "read_at", "real_path", "release", "sync_file", "waiting", "write_at", "write_to",
+    "EMPTY", "LOCK_FILE", "NO_LOCKS", "Contents", "FileLock", "GaveUp", "Held", "OpenFile", "acquire", "drop_lock",
+    "read_at", "real_path", "take_lock", "waiting", "write_at", "write_to",
 ]  # fmt: skip
 
-# O_NONBLOCK: otherwise opening a named pipe among the files would block until it has a writer
-READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-"""Flags that open a file for reading."""
+LOCK_FILE: Final = HIDDEN + "lock"
+"""The name of the lock of a directory that can't be locked itself, and how those of other locks begin."""
+NO_LOCKS: Final = {
+    errno.ENOTSUP,
+    errno.EOPNOTSUPP,
+    errno.ENOLCK,
+    errno.ENOSYS,
+    errno.EINVAL,
+    errno.EBADF,  # NFS wants a file that is open for writing
+    errno.EISDIR,
+}
+"""Errors of file systems that can't lock a file."""
 
-READ_HERE = READ | getattr(os, "O_NOFOLLOW", 0)
-"""Flags that open a file for reading, but not where a symbolic link leads."""
-
-_copy_range: Any = getattr(os, "copy_file_range", None)
 _PIECE = 1 << 20
 _BY_NUMBER = "/proc/self/fd/"
 # the system can't copy these two files itself: it has no such call, or the file system or systems do not support it
 _CAN_NOT_COPY = {errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EINVAL, errno.EPERM, errno.EBADF}
-_pread: Any = getattr(os, "pread", None)
-_pwrite: Any = getattr(os, "pwrite", None)
-_position_lock = _thread.allocate_lock()  # where a file has only one position: Windows
-_MOST_AT_ONCE = 1 << 30  # macOS refuses to read 2 GiB or more in one call
-_FAR = 1 << 43  # the byte that `byte_locks` locks; ext4 and NTFS allow no position of 2**44 or more
 _SHORTEST_PAUSE, _LONG_PAUSE, _LONGEST_PAUSE = 0.00002, 0.002, 0.05  # seconds between two attempts to lock
 _LONG = 1.0  # seconds of waiting after which attempts become rarer
 _SUSPICIOUS = 10.0  # seconds of waiting after which the log names the lock
@@ -118,7 +121,7 @@ class Held(io.IOBase):
         OSError
             If it can't be opened.
         """
-        self._held.extend(map(partial(os.open, dir_fd=dir_fd), (path,), (flags,), (mode,)))
+        self._held.extend(map(partial(system.files.open, dir_fd=dir_fd), (path,), (flags,), (mode,)))
         descriptor: int = self._held[-1]
         return descriptor
 
@@ -134,13 +137,13 @@ class Held(io.IOBase):
         A forked child closes its copies of all files held here, so that it does not keep the lock.
         """
         _locked[fd] = self._held
-        return _try(fd) or acquire(fd, path, wait=wait)
+        return system.try_lock(fd) or acquire(fd, path, wait=wait)
 
     @staticmethod
     def unlock(fd: int) -> None:
         """Release the lock of a file before the file is closed; errors are ignored."""
         try:  # noqa: SIM105 - a context manager takes longer than the call
-            _release(fd)
+            system.release_lock(fd)
         except OSError:
             pass  # closing the file releases it too
 
@@ -149,66 +152,6 @@ def _closing(descriptors: Iterator[Any]) -> Iterator[None]:
     """Return an iterator that closes the descriptors of another iterator, and ignores errors."""
     first, after = tee(descriptors)
     return map(os.closerange, first, map((1).__add__, after))
-
-
-def byte_locks(system: Any) -> tuple[Callable[[int], bool], Callable[[int], None]]:
-    """Return the functions that lock an open file and release its lock, where locks belong to bytes of a file.
-
-    On Windows other processes can't read locked bytes, so the locked byte is far beyond the end of any value.
-
-    Parameters
-    ----------
-    system : module
-        ``msvcrt``, or anything that has its function ``locking``, which locks bytes from the position of the file on.
-        Reads and writes begin at this position, too, so it is restored.
-    """
-
-    def change(fd: int, mode: int) -> None:
-        with _position_lock:
-            position = os.lseek(fd, 0, os.SEEK_CUR)
-            os.lseek(fd, _FAR, os.SEEK_SET)
-            try:
-                system.locking(fd, mode, 1)
-            finally:
-                os.lseek(fd, position, os.SEEK_SET)
-
-    def lock(fd: int) -> bool:
-        try:
-            change(fd, system.LK_NBLCK)
-        except OSError as error:
-            if error.errno not in (errno.EACCES, errno.EDEADLK):
-                raise
-            return False
-        return True
-
-    return lock, lambda fd: change(fd, system.LK_UNLCK)
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    _try, _release = byte_locks(msvcrt)
-else:
-    before_threads(["fcntl"])
-
-    def _try(fd: int) -> bool:
-        import fcntl  # noqa: PLC0415 - by the first lock; later ones find it without a call
-
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    def _release(fd: int) -> None:
-        import fcntl  # noqa: PLC0415 - as above
-
-        fcntl.flock(fd, fcntl.LOCK_UN)
-
-
-def release(fd: int) -> None:
-    """Release the lock of an open file, even if a forked child still has the file open."""
-    _release(fd)
 
 
 def acquire(fd: int, path: str, *, wait: bool = True) -> bool:
@@ -224,7 +167,7 @@ def acquire(fd: int, path: str, *, wait: bool = True) -> bool:
     GaveUp
         If `waiting.is_over` ended the wait.
     """
-    if _try(fd):
+    if system.try_lock(fd):
         return True
     if not wait:
         return False
@@ -233,7 +176,7 @@ def acquire(fd: int, path: str, *, wait: bool = True) -> bool:
     pause, report, is_over = _SHORTEST_PAUSE, _SUSPICIOUS, waiting.is_over
     while True:
         time.sleep(pause)
-        if _try(fd):
+        if system.try_lock(fd):
             return True
         waited = time.monotonic() - start
         pause = min(pause * 1.5, _LONG_PAUSE if waited < _LONG else _LONGEST_PAUSE)
@@ -282,8 +225,50 @@ def _holder(fd: int) -> str:
     return ""
 
 
+def take_lock(held: Held, path: str, shown: str, dir_fd: int | None = None) -> int | None:
+    """Make a hidden file and lock it, for `drop_lock` to remove; ``None`` if the file system has no locks.
+
+    Whoever waited for a lock that has been removed makes another one.
+
+    Raises
+    ------
+    OSError
+        If the file can't be made; also if its directory has been removed.
+    """
+    while True:
+        before = held.mark
+        fd = held.open(path, os.O_RDWR | os.O_CREAT, dir_fd=dir_fd)
+        try:
+            held.lock(fd, shown)
+            if system.same_file(os.fstat(fd), os.stat(path, dir_fd=dir_fd)):
+                return fd
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
+            drop_lock(path, fd, dir_fd)
+            return None
+        held.release(before)
+
+
+def drop_lock(path: str, fd: int, dir_fd: int | None = None) -> None:
+    """Remove a file that `take_lock` has made, before it is unlocked; leave it where files have no numbers.
+
+    A forked child, whose copy is closed, removes nothing.
+    """
+    try:
+        status = os.fstat(fd)
+        if status.st_ino and system.same_file(status, os.stat(path, dir_fd=dir_fd)):
+            system.files.unlink(path, dir_fd=dir_fd)
+    except OSError:
+        pass  # it does no harm
+
+
 class FileLock(Held):
     """The lock of a file, as a context manager; its value says whether the lock is held.
+
+    Where a locked file can't be replaced, a hidden file beside it is locked in its stead.
 
     Parameters
     ----------
@@ -294,16 +279,20 @@ class FileLock(Held):
     def __init__(self, find: Callable[[], str | None]) -> None:
         # the file is unlocked before it is closed: a child that is forked in between keeps a copy of the descriptor
         self._locks: list[int] = []
-        super().__init__(before=map(self.unlock, self._locks))
+        self._beside: list[tuple[str, int]] = []
+        super().__init__(before=chain(starmap(drop_lock, self._beside), map(self.unlock, self._locks)))
         self._find = find
 
     def __enter__(self) -> bool:  # type: ignore[override]
         try:
             path = self._find()
             while path is not None:
-                fd = self.open(path, READ_HERE)
+                if not system.LOCKS_VALUES:
+                    os.lstat(path)
+                    return self._lock_beside(path)
+                fd = self.open(path, system.READ_HERE)
                 self.lock(fd, path)
-                if os.fstat(fd).st_ino == os.stat(path).st_ino:
+                if system.same_file(os.fstat(fd), os.stat(path)):
                     self._locks.append(fd)
                     return True
                 self.unlock(fd)
@@ -318,20 +307,15 @@ class FileLock(Held):
             raise
         return False
 
-
-def sync_file(fd: int) -> None:
-    """Sync a file's contents to the disk, on macOS also from the drive's own cache, where the file system can."""
-    if sys.platform == "darwin":
-        import fcntl  # noqa: PLC0415 - as above
-
-        try:
-            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
-        except OSError as error:
-            if error.errno not in (errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL):
-                raise
-        else:
-            return
-    os.fsync(fd)
+    def _lock_beside(self, path: str) -> bool:
+        folder, name = os.path.split(path)
+        digest = hashlib.blake2b(os.fsencode(name), digest_size=8).hexdigest()
+        place = os.path.join(folder, f"{LOCK_FILE}-{digest}")
+        fd = take_lock(self, place, path)
+        if fd is not None:
+            self._beside.append((place, fd))
+            self._locks.append(fd)
+        return fd is not None
 
 
 def read_at(fd: int, start: int, stop: int) -> bytes:
@@ -344,10 +328,10 @@ def read_at(fd: int, start: int, stop: int) -> bytes:
     """
     pieces = []
     while start < stop:
-        if _pread is not None:
-            piece = _pread(fd, min(stop - start, _MOST_AT_ONCE), start)
+        if system.pread is not None:
+            piece = system.pread(fd, min(stop - start, system.MOST_AT_ONCE), start)
         else:
-            with _position_lock:
+            with system.position_lock:
                 os.lseek(fd, start, os.SEEK_SET)
                 piece = os.read(fd, stop - start)
         if not piece:
@@ -408,8 +392,8 @@ def _copied(value: OpenFile, fd: int) -> int:
     """Let the system copy the contents of a file as far as it can, and return how many bytes it has copied."""
     done = 0
     try:
-        while _copy_range is not None and done < value.nbytes:
-            count = _copy_range(value.fd, fd, value.nbytes - done, done, done)
+        while system.copy_range is not None and done < value.nbytes:
+            count = system.copy_range(value.fd, fd, value.nbytes - done, done, done)
             if not count:
                 break  # some file systems return 0 for files that they can't copy
             done += count
@@ -422,10 +406,10 @@ def _copied(value: OpenFile, fd: int) -> int:
 def write_at(fd: int, data: memoryview, start: int) -> None:
     """Write all of `data` into a file from `start` on."""
     while data.nbytes:
-        if _pwrite is not None:
-            count = _pwrite(fd, data, start)
+        if system.pwrite is not None:
+            count = system.pwrite(fd, data, start)
         else:
-            with _position_lock:
+            with system.position_lock:
                 os.lseek(fd, start, os.SEEK_SET)
                 count = os.write(fd, data)
         if not count:

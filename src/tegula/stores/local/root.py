@@ -8,13 +8,16 @@ import stat
 import sys
 
 from tegula.errors import StoreError
+from tegula.runtime import system
+from tegula.runtime.system import same_file, spells
 from tegula.stores.arguments import check_key
-from tegula.stores.names import HIDDEN, absolute, entry_names, has_twins, name_flaw, reason, swap_case
+from tegula.stores.names import HIDDEN, absolute, has_twins, name_flaw, reason, swap_case
 
 __all__ = ["AT_ROOT", "Root", "is_plain"]
 
 _WINDOWS = sys.platform == "win32"
 _REMEMBERED = 4096
+_TEMPORARY = len(HIDDEN + "4294967295-0123456789abcdef.tmp")
 # directories that are known to distinguish case, by device, inode and ctime when they were opened
 _heeds_case: dict[tuple[int, int, int], None] = {}
 _MOST_STATES = 64
@@ -85,8 +88,19 @@ class Root:
         if type(key) is str and (key in AT_ROOT or is_plain(key)):
             return
         check_key(key)
-        if (HIDDEN in key or _WINDOWS) and (flaw := name_flaw(key)):
+        if (HIDDEN in key or _WINDOWS) and (flaw := name_flaw(key) or self._length_flaw(key)):
             raise StoreError(flaw, key=key)
+
+    def _length_flaw(self, key: str) -> str | None:
+        """Return why a path is too long for Windows, which would say that there is no such file."""
+        parent, _, name = key.rpartition("/")
+        length = len(self.base) + len(parent) + bool(parent) + max(len(name), _TEMPORARY)
+        if system.LONGEST_PATH is None or length <= system.LONGEST_PATH:
+            return None
+        return (
+            f"the path is too long: it has {length} characters, its temporary name included, and this Windows allows "
+            f"{system.LONGEST_PATH}; choose a shorter root, or allow more by the setting LongPathsEnabled of Windows"
+        )
 
     def path(self, key: str) -> str | None:
         """Check `key` and return the path of its value, or ``None`` if its directory is missing.
@@ -176,7 +190,7 @@ class Root:
             if other is None:
                 return False
             try:
-                self.ignores_case = os.path.samestat(os.stat(self.base + other), status)
+                self.ignores_case = same_file(os.stat(self.base + other), status)
             except FileNotFoundError:
                 self.ignores_case = False
                 if self._state is not None:
@@ -186,7 +200,7 @@ class Root:
             except OSError:
                 return False  # another name may still show it
         parent, _, name = key.rpartition("/")
-        return self.ignores_case and has_twins(name) and name not in entry_names(self.base + parent)
+        return self.ignores_case and has_twins(name) and not spells(self.base + parent, name)
 
     def twin(self, key: str) -> str | None:
         """Return the beginning of `key`, up to a whole segment, that is stored under another spelling, or ``None``."""

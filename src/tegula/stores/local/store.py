@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from tegula import config
 from tegula.errors import ConflictError, NotFoundError, ReadOnlyError, StoreError, TegulaError
 from tegula.runtime.deferred import Later
+from tegula.runtime.system import READ, READ_HERE, files
 from tegula.stores.arguments import ABSENT, ByteRange, BytesLike, Generation, check_prefix, clip_range, flat_view
 from tegula.stores.capabilities import (
     Anchoring,
@@ -53,7 +54,7 @@ from tegula.stores.local.directories import (
 )
 from tegula.stores.local.generations import generation_of
 from tegula.stores.local.kernel import kernel_in_use, with_one_of
-from tegula.stores.local.open_files import READ, READ_HERE, Contents, FileLock, Held, OpenFile, read_at, real_path
+from tegula.stores.local.open_files import Contents, FileLock, Held, OpenFile, read_at, real_path
 from tegula.stores.local.root import AT_ROOT, PinnedRoot, Root
 from tegula.stores.names import file_url, path_of_url, reason
 from tegula.stores.operations import Writable
@@ -210,7 +211,7 @@ class LocalStore(Locking, BlockedKeys, Copying, EmptyDirectories, Reclaiming, Re
                     directory = self._root.known.get(key[: end - 1] if end else "")
                 path = self._root.path(key) if directory is None else directory + key[end:]
                 if path is not None:
-                    opened.extend(map(os.open, (path,), (READ_HERE,)))
+                    opened.extend(map(files.open, (path,), (READ_HERE,)))
             except FileNotFoundError:
                 pass
             except StoreError as error:
@@ -389,7 +390,7 @@ class LocalStore(Locking, BlockedKeys, Copying, EmptyDirectories, Reclaiming, Re
             try:
                 path = self._root.path(key)
                 if path is not None:
-                    opened.extend(map(os.open, (path,), (READ_HERE,)))
+                    opened.extend(map(files.open, (path,), (READ_HERE,)))
             except FileNotFoundError:
                 pass
             except (OSError, ValueError) as error:
@@ -435,7 +436,7 @@ class LocalStore(Locking, BlockedKeys, Copying, EmptyDirectories, Reclaiming, Re
             mode = os.lstat(path).st_mode
         if stat.S_ISLNK(mode):
             with self._reporting("read", key):
-                opened.extend(map(os.open, (self._root.resolve(path),), (READ,)))
+                opened.extend(map(files.open, (self._root.resolve(path),), (READ,)))
         elif not (stat.S_ISDIR(mode) and isinstance(error, PermissionError)):  # Windows opens no directories
             raise self._failure("read", key, error) from error
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 
+from tegula.runtime.system import same_file
 from tegula.stores.arguments import is_key
 from tegula.stores.local.directories import Directory, is_temporary, remove_directory
 from tegula.stores.names import HIDDEN
@@ -145,7 +146,7 @@ def _goes_round(entry: os.DirEntry[str], prefix: str) -> bool:
         target = os.stat(above)
         for _ in range(prefix.count("/") + 1):
             above = os.path.dirname(above)
-            if os.path.samestat(os.stat(above), target):
+            if same_file(os.stat(above), target):
                 return True
     except FileNotFoundError:
         return True

@@ -11,9 +11,10 @@ from functools import partial
 from typing import Any
 
 from tegula.errors import AlreadyExistsError, NotFoundError, StoreError, TegulaError
+from tegula.runtime.system import READ, files, release_lock, replacing_open, same_file, sync_file
 from tegula.stores.arguments import ByteRange
 from tegula.stores.local.directories import Directory, make_directories, sync_directory
-from tegula.stores.local.open_files import Held, acquire, read_at, release, sync_file, write_at
+from tegula.stores.local.open_files import Held, acquire, read_at, write_at
 from tegula.stores.names import HIDDEN, reason
 from tegula.stores.zip.ome import is_single_file
 from tegula.stores.zip.records import (
@@ -68,7 +69,7 @@ class Archive:
     def in_place(self) -> bool:
         """False if the archive has been moved, deleted or replaced, so that it is no longer the file at the path."""
         try:
-            return os.path.samestat(os.stat(self.path), os.fstat(self._fd))
+            return same_file(os.stat(self.path), os.fstat(self._fd))
         except FileNotFoundError:
             return False
         except OSError as error:
@@ -178,10 +179,10 @@ class Archive:
 
             # rename it and record that in one step
             state = archive, {member.name: member for member in written}
-            replaced.extend(zip((state,), map(os.replace, (temporary,), (self.path,))))
+            replaced.extend(zip((state,), map(replacing_open(), (temporary,), (self.path,))))
         except BaseException as error:
             try:  # noqa: SIM105 - no signal comes between the exception and this call
-                os.unlink(temporary)
+                files.unlink(temporary)
             except OSError:
                 pass
             if not replaced:
@@ -209,7 +210,7 @@ class Archive:
     def unlock(self) -> None:
         """Let another writer open the archive, even while a forked child has the file open."""
         with suppress(OSError):
-            release(self._fd)
+            release_lock(self._fd)
 
     def discard(self) -> None:
         """Close an archive that nothing else refers to."""
@@ -309,7 +310,7 @@ def open_archive(path: str) -> Archive:
         If it can't be opened.
     """
     try:
-        return _open(path, os.O_RDONLY | _BINARY | getattr(os, "O_NONBLOCK", 0))
+        return _open(path, READ)
     except FileNotFoundError as error:
         raise NotFoundError(f"there is no zip archive {path}") from error
     except StoreError:
@@ -339,7 +340,7 @@ def open_for_writing(path: str, *, exclusive: bool, sync: bool = False) -> Archi
             try:
                 archive._lock()
                 # Its last writer may have replaced the archive after it was opened and before it was locked.
-                if os.path.samestat(os.fstat(archive._fd), os.stat(path)):
+                if same_file(os.fstat(archive._fd), os.stat(path)):
                     _begin(archive, sync)
                     return archive
             except BaseException:

@@ -16,6 +16,7 @@ from typing import Any
 
 from tegula.errors import StoreError
 from tegula.runtime.deferred import after_fork, at_exit
+from tegula.runtime.system import files
 from tegula.stores.arguments import ABSENT, Generation, check_generation
 from tegula.stores.key_tree import KeyTree
 from tegula.stores.names import absolute
@@ -179,7 +180,7 @@ class Session:
                 return
             if remove_empty and not self.contents[1]:
                 with suppress(OSError):
-                    os.unlink(self.path)
+                    files.unlink(self.path)
             else:
                 self._tidy()
             self._close()
@@ -236,8 +237,7 @@ class Session:
 
     def _commit(self) -> None:
         archive, members = self._open()
-        # Windows refuses to replace a file that is open.
-        if os.name == "posix" and archive.in_place and all(member.data is not None for member in members.values()):
+        if archive.in_place and all(member.data is not None for member in members.values()):
             self._rewrite()
             return
         archive.append(self._arranged(), sync=self._sync)
@@ -260,7 +260,7 @@ class Session:
         """Commit the last changes; write a single-file OME-Zarr anew if a document is not where it belongs in it."""
         if self._changed:
             self._commit()
-        if self._unarranged and os.name == "posix" and self._open()[0].in_place:
+        if self._unarranged and self._open()[0].in_place:
             with suppress(StoreError):  # it is complete in any order
                 self._rewrite()
 

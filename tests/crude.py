@@ -1,0 +1,33 @@
+"""A crude file system, for the tests of stores and arrays once more: as on Windows, macOS and network drives.
+
+With ``TEGULA_CRUDE`` set, directories have no locks, so files are locked in their stead; a locked value can't be
+replaced; the file system ignores case, so every name is looked up; and the kernel leaves local files to Python.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Any
+
+from tegula.runtime import system
+from tegula.stores.local import kernel
+from tegula.stores.local.root import Root
+
+CRUDE = bool(os.environ.get("TEGULA_CRUDE"))
+
+
+def apply() -> None:
+    """Make the file system crude for the rest of this process."""
+    lock: Any = system.try_lock
+
+    def lock_files_only(fd: int) -> bool:
+        if os.path.isdir(f"/proc/self/fd/{fd}"):
+            raise OSError(errno.EBADF, "as NFS does")
+        return bool(lock(fd))
+
+    system.try_lock = lock_files_only  # type: ignore[assignment]
+    system.LOCKS_VALUES = False  # type: ignore[misc]
+    kernel.is_allowed = False
+    kernel.kernel_in_use = lambda **_: None  # type: ignore[assignment]
+    Root.ignores_case = property(lambda _: True, lambda *_: None)  # type: ignore[assignment]
