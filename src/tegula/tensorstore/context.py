@@ -16,8 +16,20 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Final, TypeAlias
 
-from tegula.tensorstore.errors import invalid, status, type_error
-from tegula.tensorstore.json.binding import MISSING, boolean, expected, integer, known_only, obj, one_of, take
+from tegula.tensorstore.errors import checked, invalid, status, type_error
+from tegula.tensorstore.json.binding import (
+    MISSING,
+    MemberTable,
+    boolean,
+    expected,
+    integer,
+    known_only,
+    obj,
+    one_of,
+    take,
+    take_members,
+    with_defaults,
+)
 from tegula.tensorstore.json.values import pretty, to_json_value
 from tegula.tensorstore.memory_keys import MemoryKeys
 
@@ -43,7 +55,7 @@ class Kind:
     """
 
     name: str
-    members: Mapping[str, tuple[Reader, Any]] | None = field(default_factory=dict)
+    members: MemberTable | None = field(default_factory=dict)
     private: bool = False
     opaque: bool = False
 
@@ -54,11 +66,7 @@ class Kind:
         members = obj(json)
         if self.opaque:
             return members
-        description = {}
-        for name, (read, default) in self.members.items():
-            value = take(members, name, read, default)
-            if value != default:
-                description[name] = value
+        description = take_members(members, self.members)
         known_only(members)
         return dict(sorted(description.items()))
 
@@ -74,8 +82,7 @@ class Kind:
         """Return the JSON with all defaults except those of ``None``."""
         if not self.members:
             return description
-        shown = {name: default for name, (_, default) in self.members.items() if default is not None}
-        return dict(sorted({**shown, **description}.items()))
+        return dict(sorted(with_defaults(description, self.members).items()))
 
 
 _DURATION = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|ms|s|m|h))+").fullmatch
@@ -339,8 +346,8 @@ class Context:
     __slots__ = ("__weakref__", "_parent", "_resources", "_spec")
 
     def __init__(self, spec: Any = MISSING, parent: Context | None = None, *, json: Any = MISSING) -> None:
-        if parent is not None and not isinstance(parent, Context):
-            raise type_error(f"parent must be a Context, not {type(parent).__name__}")
+        if parent is not None:
+            checked("parent", parent, Context)
         source = json if spec is MISSING else spec
         if source is MISSING and parent is not None:
             raise type_error("a context with a parent needs a spec")

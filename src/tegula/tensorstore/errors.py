@@ -6,7 +6,7 @@ unless that is INVALID_ARGUMENT or UNIMPLEMENTED.
 
 from __future__ import annotations
 
-import json
+from typing import Any, TypeVar
 
 from tegula.errors import (
     AlreadyExistsError,
@@ -27,14 +27,14 @@ __all__ = [
     "ValueStatusError",
     "annotate",
     "as_status",
+    "checked",
     "index_error",
     "invalid",
-    "key_bytes",
-    "quoted",
     "status",
     "type_error",
 ]
 
+T = TypeVar("T")
 _SILENT = frozenset(("INVALID_ARGUMENT", "UNIMPLEMENTED"))
 
 
@@ -107,6 +107,13 @@ def type_error(message: str) -> ArgumentTypeError:
     return ArgumentTypeError("INVALID_ARGUMENT", message)
 
 
+def checked(name: str, value: Any, kind: type[T]) -> T:
+    """Return an argument if it is an instance of a class; raise TypeError otherwise."""
+    if not isinstance(value, kind):
+        raise type_error(f"{name} must be a {kind.__name__}, not {type(value).__name__}")
+    return value
+
+
 def annotate(error: BaseException, context: str) -> StatusError:
     """Return the same error with ``context`` and a colon before its sentence."""
     inner = as_status(error)
@@ -135,22 +142,3 @@ _CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str],
     ((OSError, CodecError), "FAILED_PRECONDITION"),
 )
 """The status code for each kind of error of tegula and Python; the first class that matches is used."""
-
-
-def key_bytes(key: str) -> bytes:
-    """Return the bytes of a key, by which keys are sorted."""
-    try:
-        return key.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        raise type_error(f"text can't have lone surrogates: {key!r:.80}") from None
-
-
-def quoted(text: str) -> str:
-    r"""Return text in double quotes for messages, with escapes for what is not printable ASCII.
-
-    Examples
-    --------
-    >>> print(quoted("a\\tb"))
-    "a\\tb"
-    """
-    return json.dumps(text)

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast
 
 from tegula.engine.concurrency.finalisers import call_apart
 from tegula.engine.concurrency.pool import for_each, in_background
-from tegula.tensorstore.errors import invalid, status, type_error
+from tegula.tensorstore.errors import checked, invalid, status, type_error
 
 __all__ = [
     "Batch",
@@ -558,6 +558,4 @@ def _begun() -> Batch:
 
 def checked_batch(batch: Any) -> Batch:
     """Return `batch`; raise TypeError if it is not a `Batch`."""
-    if not isinstance(batch, Batch):
-        raise type_error("Invalid batch")
-    return batch
+    return checked("batch", batch, Batch)

@@ -7,7 +7,18 @@ from functools import partial
 from typing import Any, Final
 
 from tegula.metadata.data_types import DataType
-from tegula.tensorstore.json.binding import MISSING, boolean, integer, known_only, member, obj, one_of
+from tegula.tensorstore.json.binding import (
+    MISSING,
+    MemberTable,
+    boolean,
+    integer,
+    known_only,
+    obj,
+    one_of,
+    read_member,
+    take_members,
+    with_defaults,
+)
 
 __all__ = ["compression_from_json", "default_compression"]
 
@@ -18,7 +29,7 @@ def _number(least: int, most: int) -> Callable[[Any], int]:
     return partial(integer, least=least, most=most)
 
 
-_OPTIONS: Final[dict[str, dict[str, tuple[Callable[[Any], Any], Any]]]] = {
+_OPTIONS: Final[dict[str, MemberTable]] = {
     "raw": {},
     "gzip": {"level": (_number(-1, 9), -1), "useZlib": (boolean, False)},
     "bzip2": {"blockSize": (_number(1, 9), 9)},
@@ -44,14 +55,10 @@ def compression_from_json(value: Any) -> dict[str, Any]:
     {'level': -1, 'type': 'gzip', 'useZlib': False}
     """
     members = obj(value)
-    with member("type"):
-        kind = one_of(members.pop("type", MISSING), tuple(_OPTIONS))
-    options: dict[str, Any] = {"type": kind}
-    for name, (read, default) in _OPTIONS[kind].items():
-        with member(name):
-            options[name] = read(members.pop(name, default))
+    kind = read_member(members, "type", partial(one_of, names=tuple(_OPTIONS)))
+    options = with_defaults(take_members(members, _OPTIONS[kind]), _OPTIONS[kind])
     known_only(members)
-    return dict(sorted(options.items()))
+    return dict(sorted({"type": kind, **options}.items()))
 
 
 def default_compression(data_type: DataType) -> dict[str, Any]:

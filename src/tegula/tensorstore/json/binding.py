@@ -6,14 +6,15 @@ Each reader returns the value if it is of the expected kind. `MISSING` stands fo
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
 
 from tegula.errors import TegulaError
 from tegula.tensorstore.errors import StatusError, annotate, invalid
 
 __all__ = [
     "MISSING",
+    "MemberTable",
     "array",
     "array_of",
     "at",
@@ -30,11 +31,16 @@ __all__ = [
     "obj",
     "one_of",
     "optional",
+    "read_member",
     "string",
     "take",
+    "take_members",
+    "with_defaults",
 ]
 
 T = TypeVar("T")
+MemberTable: TypeAlias = Mapping[str, tuple[Callable[[Any], Any], Any]]
+"""The reader and the default of each member; ``MISSING`` marks a required member."""
 
 
 class _Missing:
@@ -167,6 +173,12 @@ def optional(read: Callable[[Any], T]) -> Callable[[Any], T | None]:
     return lambda value: None if value is None else read(value)
 
 
+def read_member(members: dict[str, Any], name: str, read: Callable[[Any], T]) -> T:
+    """Remove a member from an object and read it; it must not be absent."""
+    with member(name):
+        return read(members.pop(name, MISSING))
+
+
 def take(members: dict[str, Any], name: str, read: Callable[[Any], T], default: Any = None) -> Any:
     """Remove a member from an object and read it; return `default` if it is absent.
 
@@ -176,11 +188,28 @@ def take(members: dict[str, Any], name: str, read: Callable[[Any], T], default: 
     >>> take(members, "rank", int64), take(members, "rank", int64)
     (3, None)
     """
-    if name not in members:
-        return default
-    value = members.pop(name)
-    with member(name):
-        return read(value)
+    return read_member(members, name, read) if name in members else default
+
+
+def take_members(members: dict[str, Any], table: MemberTable) -> dict[str, Any]:
+    """Remove the members that a table lists from an object; return those that do not have their default.
+
+    Examples
+    --------
+    >>> take_members({"a": 1.0, "b": 2.0}, {"a": (int64, 1), "b": (int64, 1)})
+    {'b': 2}
+    """
+    values = {}
+    for name, (read, default) in table.items():
+        value = read_member(members, name, read) if default is MISSING else take(members, name, read, default)
+        if value != default:
+            values[name] = value
+    return values
+
+
+def with_defaults(values: Mapping[str, Any], table: MemberTable) -> dict[str, Any]:
+    """Return members with the defaults of those that are absent, except defaults of ``None``."""
+    return {**{name: default for name, (_, default) in table.items() if default is not None}, **values}
 
 
 def number(value: Any) -> float:

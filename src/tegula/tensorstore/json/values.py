@@ -6,13 +6,23 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
 from tegula.tensorstore.errors import StatusError, ValueStatusError, invalid, type_error
 
-__all__ = ["NumberRangeError", "conversion_error", "parse", "pretty", "sound_text", "to_json_value"]
+__all__ = [
+    "NumberRangeError",
+    "as_bytes",
+    "conversion_error",
+    "key_bytes",
+    "key_text",
+    "parse",
+    "pretty",
+    "sound_text",
+    "to_json_value",
+]
 
 _WIDTH = 80
 _DEPTH = 100
@@ -104,11 +114,31 @@ def sound_text(value: str) -> str:
     'x'
     """
     if not value.isascii():
-        try:
-            value.encode("utf-8", "surrogateescape")
-        except UnicodeEncodeError:
-            raise type_error(f"text can't have lone surrogates: {value!r:.80}") from None
+        as_bytes(value, "text", "surrogateescape")
     return value
+
+
+def as_bytes(value: Any, what: str, errors: Literal["strict", "surrogateescape"] = "strict") -> bytes:
+    """Return text or bytes as bytes; `what` describes the value in errors."""
+    if isinstance(value, str):
+        try:
+            return value.encode("utf-8", errors)
+        except UnicodeEncodeError:
+            raise type_error(f"{what} can't have lone surrogates: {value!r:.80}") from None
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    raise type_error(f"{what} must be str or bytes, not {type(value).__name__}")
+
+
+def key_text(key: Any) -> str:
+    """Return a key as text; bytes that are not UTF-8 become lone surrogates."""
+    encoded = as_bytes(key, "a key")
+    return key if isinstance(key, str) else encoded.decode("utf-8", "surrogateescape")
+
+
+def key_bytes(key: str) -> bytes:
+    """Return the bytes of a key, by which keys are sorted."""
+    return as_bytes(key, "a key", "surrogateescape")
 
 
 def pretty(value: Any, before: str = "", after: str = "") -> str:

@@ -16,9 +16,10 @@ from tegula.errors import ConflictError, NotFoundError, TegulaError
 from tegula.stores import ABSENT, Store
 from tegula.stores.capabilities import delete_if
 from tegula.tensorstore.context import Context, SpecBuilder
-from tegula.tensorstore.errors import StatusError, as_status, invalid, key_bytes, quoted, status, type_error
+from tegula.tensorstore.errors import StatusError, as_status, checked, invalid, status, type_error
 from tegula.tensorstore.future import Batch, Future, background, failed, immediate
-from tegula.tensorstore.json.values import pretty
+from tegula.tensorstore.json.binding import dump
+from tegula.tensorstore.json.values import as_bytes, key_bytes, key_text, pretty
 from tegula.tensorstore.kvstore.paths import NotDirectoryError, check_file_key, file_error, split_directory
 from tegula.tensorstore.kvstore.specs import KvStoreSpec, join_paths
 from tegula.tensorstore.kvstore.staging import StagedStore
@@ -27,10 +28,8 @@ from tegula.tensorstore.kvstore.transaction import Transaction
 from tegula.tensorstore.kvstore.values import (
     UNKNOWN,
     ByteSlice,
-    as_bytes,
     decode_generation,
     encode_generation,
-    key_text,
     keys_below,
     listing_prefix,
     prefix_of_range,
@@ -94,11 +93,9 @@ class KvStore:
             If the spec is not valid, or names a resource that the context does not have.
         """
         described = KvStoreSpec(spec)
-        if context is not None and not isinstance(context, Context):
-            raise type_error("Invalid context")
-        if transaction is not None and not isinstance(transaction, Transaction):
-            raise type_error("Invalid transaction")
-        return immediate(_open, described, context, transaction)
+        if context is not None:
+            checked("context", context, Context)
+        return immediate(_open, described, context, _checked(transaction))
 
     # --- properties
 
@@ -237,26 +234,21 @@ class KvStore:
                 raise self._failure(error, name) from error
             value, generation = None, ABSENT
         token = encode_generation(generation)
-        result: _ReadResult = object.__new__(_ReadResult)
-        result.stamp = stamp(token, float("inf") if token[:1] == b"\4" else now)
+        stamped = stamp(token, float("inf") if token[:1] == b"\4" else now)
         if value is None:
-            result._state, result._value = "missing", b""
-        elif known and known == token:
-            result._state, result._value = "unspecified", b""
-        else:
-            result._state, result._value = "value", value
-        return result
+            return _ReadResult("missing", b"", stamped)
+        return _ReadResult("unspecified", b"", stamped) if known == token else _ReadResult("value", value, stamped)
 
     def __getitem__(self, key: str | bytes) -> bytes:
         result = self._read(key_text(key), UNKNOWN, None)
-        if result._state == "missing":
+        if result.state == "missing":
             raise NotFoundError("nothing is stored there", key=key_text(key))
-        return result._value
+        return result.value
 
     __iter__ = None
 
     def __contains__(self, key: str | bytes) -> bool:
-        return self._read(key_text(key), UNKNOWN, None)._state == "value"
+        return self._read(key_text(key), UNKNOWN, None).state == "value"
 
     def list(self, range: _KeyRange | None = None, strip_prefix_length: int = 0) -> Future[_Keys]:
         """List the keys, without the path.
@@ -302,7 +294,7 @@ class KvStore:
         try:
             yield
         except NotDirectoryError as error:
-            raise status("NOT_FOUND", f"Cannot list non-directory: {quoted(error.root)}") from error
+            raise status("NOT_FOUND", f"Cannot list non-directory: {dump(error.root)}") from error
         except StatusError:
             raise
         except TegulaError as error:
@@ -371,9 +363,7 @@ class KvStore:
         range : KvStore.KeyRange
             The keys, without the path.
         """
-        if not isinstance(range, _KeyRange):
-            raise type_error(f"range must be a KvStore.KeyRange, not {type(range).__name__}")
-        return self._run_write(self._delete_range, range.copy())
+        return self._run_write(self._delete_range, checked("range", range, _KeyRange).copy())
 
     def _delete_range(self, range: _KeyRange) -> None:
         if range.empty:
@@ -410,8 +400,7 @@ class KvStore:
         NotImplementedError
             Always, raised by the future.
         """
-        if not isinstance(target, KvStore):
-            raise type_error(f"target must be a KvStore, not {type(target).__name__}")
+        checked("target", target, KvStore)
         return failed(status("UNIMPLEMENTED", "CopyRange not supported"))
 
     # --- for drivers
@@ -442,7 +431,7 @@ class KvStore:
         >>> KvStore.open("memory://a/").result()._describe_key(".zarray")
         '"a/.zarray"'
         """
-        path = quoted(self._spec._path + key)
+        path = dump(self._spec._path + key)
         return f"local file {path}" if self._spec._driver == "file" else path
 
     def _store_and_key(self, name: str) -> tuple[Store, str]:
@@ -520,14 +509,8 @@ def open_bound(spec: KvStoreSpec, transaction: Transaction | None = None, opened
 
 
 def _checked(transaction: Transaction | None) -> Transaction | None:
-    if transaction is not None and not isinstance(transaction, Transaction):
-        raise type_error(f"transaction must be a Transaction, not {type(transaction).__name__}")
-    return transaction
+    return None if transaction is None else checked("transaction", transaction, Transaction)
 
 
 def _range(range: _KeyRange | None) -> _KeyRange:
-    if range is None:
-        return _KeyRange()
-    if not isinstance(range, _KeyRange):
-        raise type_error(f"range must be a KvStore.KeyRange, not {type(range).__name__}")
-    return range.copy()
+    return _KeyRange() if range is None else checked("range", range, _KeyRange).copy()

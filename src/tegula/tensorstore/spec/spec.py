@@ -18,7 +18,7 @@ from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.schema_views import fill_through, layout_through, units_through
 from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.context import Context, SpecBuilder
-from tegula.tensorstore.errors import StatusError, annotate, invalid, type_error
+from tegula.tensorstore.errors import StatusError, annotate, checked, invalid, type_error
 from tegula.tensorstore.index.dim import Dim
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.output_maps import OutputIndexMap
@@ -48,8 +48,8 @@ def merged_flags(flags: OpenMode, options: dict[str, Any]) -> OpenMode:
     if options.keys().isdisjoint(_MODES):
         return flags
     mode = options.pop("open_mode", None)
-    if mode is not None and not isinstance(mode, OpenMode):
-        raise type_error("Invalid open_mode")
+    if mode is not None:
+        checked("open_mode", mode, OpenMode)
     requested = [bool(options.pop(name, None)) for name in _FLAGS]
     before = [getattr(flags, name) for name in _FLAGS]
     wanted = [False] * len(_FLAGS) if mode is None else [getattr(mode, name) for name in _FLAGS]
@@ -366,7 +366,7 @@ def _updated(spec: Spec, options: dict[str, Any]) -> Spec:
     """Return a spec with further constraints, given as in `Spec.update`."""
     options = {name: value for name, value in options.items() if value is not None}
     if len(options) == 1 and "context" in options:
-        return Spec._of(spec._driver.bound(_context(options["context"])), spec._view)
+        return Spec._of(spec._driver.bound(checked("context", options["context"], Context)), spec._view)
     # changes of the driver's members
     flags = merged_flags(spec._driver.flags, options)
     changes: dict[str, Any] = {}
@@ -394,7 +394,7 @@ def _updated(spec: Spec, options: dict[str, Any]) -> Spec:
     if changes or flags is not driver.flags:
         driver = driver.merge(flags=flags, **changes)
     if "context" in binding:
-        driver = driver.bound(_context(binding["context"]))
+        driver = driver.bound(checked("context", binding["context"], Context))
     if binding.get("unbind_context"):
         driver = driver.unbound()
     if binding.get("strip_context"):
@@ -410,12 +410,6 @@ def _identity_view(driver: DriverSpec) -> IndexTransform | None:
     """Return the identity over the domain of an array, if the domain is known."""
     domain = driver.get_domain()
     return None if domain is None else identity(domain)
-
-
-def _context(value: Any) -> Context:
-    if not isinstance(value, Context):
-        raise type_error("Invalid context")
-    return value
 
 
 def _recheck(name: str, value: Any) -> Any:
