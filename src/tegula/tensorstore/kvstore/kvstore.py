@@ -22,9 +22,8 @@ from tegula.tensorstore.json.binding import dump
 from tegula.tensorstore.json.values import as_bytes, key_bytes, key_text, pretty
 from tegula.tensorstore.kvstore.paths import NotDirectoryError, check_file_key, file_error, split_directory
 from tegula.tensorstore.kvstore.specs import KvStoreSpec, join_paths
-from tegula.tensorstore.kvstore.staging import StagedStore
 from tegula.tensorstore.kvstore.stores import store_of
-from tegula.tensorstore.kvstore.transaction import Transaction
+from tegula.tensorstore.kvstore.transaction import StagedStore, Transaction
 from tegula.tensorstore.kvstore.values import (
     UNKNOWN,
     ByteSlice,
@@ -272,9 +271,8 @@ class KvStore:
     def _list(self, range: _KeyRange, strip: int) -> _Keys:
         if range.empty:
             return []
-        if (staged := self._staged) is not None and staged.stage.repeatable_read:
-            message = "repeatable_read mode not supported for transactional list operations"
-            raise status("UNIMPLEMENTED", message)
+        if self._transaction is not None and self._transaction.repeatable_read:
+            raise status("UNIMPLEMENTED", "repeatable_read mode not supported for transactional list operations")
         return [name[strip:] for name, _ in sorted(self._names(range))]
 
     def _names(self, range: _KeyRange) -> Iterator[tuple[bytes, str]]:
@@ -479,9 +477,7 @@ class KvStore:
         if transaction is not None and transaction.atomic and self._spec._driver == "file":
             name = self._describe_key(range.inclusive_min.decode("utf-8", "surrogateescape"))
             message = f"Cannot delete range starting at {name} as single atomic transaction"
-            error = invalid(message)
-            transaction._fail(error)
-            raise error
+            raise transaction._failed(invalid(message))
 
     def _failure(self, error: TegulaError, name: str) -> StatusError:
         if self._spec._driver != "file":

@@ -15,15 +15,17 @@ from tegula.stores.arguments import (
     BytesLike,
     Generation,
     check_generation,
-    check_key,
-    check_prefix,
     flat_view,
 )
 from tegula.stores.interface import Store
+from tegula.stores.memory import MemoryStore
 from tegula.stores.names import file_url
 from tegula.stores.zip.store import ZipStore
 
 __all__ = ["ZipKeys"]
+
+_NOTHING = MemoryStore(read_only=True)
+"""The contents of an archive that does not exist."""
 
 
 class ZipKeys(Store):
@@ -49,10 +51,7 @@ class ZipKeys(Store):
     def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
         """Return the value of `key`, or a range of it, or ``None`` if there is none; see `Store.get`."""
         with self._lock:
-            check_key(key)
             archive = self._archive()
-            if archive is None:
-                return (None, ABSENT) if with_generation else None
             if not with_generation:
                 return archive.get(key, byte_range)
             value, generation = archive.get(key, byte_range, with_generation=True)
@@ -91,7 +90,7 @@ class ZipKeys(Store):
         """Count equal values that commits have put at the same offset, so that their generations differ."""
         archive = self._archive()
         for key, old in before.items():
-            if archive is not None and old != ABSENT and archive.get(key, (0, 0), with_generation=True)[1] == old:
+            if old != ABSENT and archive.get(key, (0, 0), with_generation=True)[1] == old:
                 self._repeats[key] = self._repeats.get(key, 0) + 1
 
     def _fresh(self, key: str, generation: Generation) -> Generation:
@@ -102,23 +101,17 @@ class ZipKeys(Store):
     def list_prefix(self, prefix: str) -> Iterator[str]:
         """Yield every key that starts with `prefix`, in no particular order."""
         with self._lock:
-            check_prefix(prefix)
-            archive = self._archive()
-            return iter([] if archive is None else [*archive.list_prefix(prefix)])
+            return iter([*self._archive().list_prefix(prefix)])
 
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
         """Return the keys and the prefixes (each ending in ``/``) directly below `prefix`, each sorted."""
         with self._lock:
-            check_prefix(prefix)
-            archive = self._archive()
-            return ([], []) if archive is None else archive.list_dir(prefix)
+            return self._archive().list_dir(prefix)
 
     def size(self, key: str) -> int | None:
         """Return the length of a value in bytes, or ``None`` if there is none."""
         with self._lock:
-            check_key(key)
-            archive = self._archive()
-            return None if archive is None else archive.size(key)
+            return self._archive().size(key)
 
     def close(self) -> None:
         """Close the archive; it is opened again when it is needed."""
@@ -131,20 +124,20 @@ class ZipKeys(Store):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._path!r})"
 
-    def _archive(self) -> ZipStore | None:
+    def _archive(self) -> Store:
         """Return the archive as it is now, open for reading."""
         try:
             status = os.stat(self._path)
         except FileNotFoundError:
             self._close()
-            return None
+            return _NOTHING
         state = (status.st_ino, status.st_mtime_ns, status.st_size)
         if self._opened is None or self._opened[0] != state:
             self._close()
             try:
                 self._opened = (state, ZipStore(self._path, "r"))
             except NotFoundError:
-                return None
+                return _NOTHING
         return self._opened[1]
 
     def _close(self) -> None:
