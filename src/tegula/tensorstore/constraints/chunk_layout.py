@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 
 from tegula.tensorstore.constraints.constraints import Constraints
 from tegula.tensorstore.errors import invalid, type_error
@@ -35,6 +35,8 @@ __all__ = ["MAX_INDEX", "ChunkLayout", "Vector"]
 MAX_INDEX = 2**62 - 2
 USAGES = ("write", "read", "codec")
 _SOFT: Final = "_soft_constraint"
+_GRIDS = ("chunk", "write_chunk", "read_chunk", "codec_chunk")
+_GRID_PARTS = ("shape", "aspect_ratio", "elements")
 
 
 class Vector(NamedTuple):
@@ -63,29 +65,139 @@ class Vector(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """One kind of constraint on a grid: its readers, and which values are valid."""
+    """One kind of constraint: its readers, and the check of its values."""
 
     from_argument: Callable[[Any], Any]
     from_json: Callable[[Any], Any]
-    is_valid: Callable[[Any], bool]
+    check: Callable[[Sequence[Any]], None]
+
+
+def _check_order(order: Sequence[int]) -> None:
+    if sorted(order) != list(range(len(order))):
+        raise invalid(f"Invalid permutation: {[*order]}")
+
+
+def _each(is_valid: Callable[[Any], bool]) -> Callable[[Sequence[Any]], None]:
+    """Return a check of the value for each dimension."""
+
+    def check(values: Sequence[Any]) -> None:
+        for axis, value in enumerate(values):
+            if value is not None and not is_valid(value):
+                raise invalid(f"Invalid value for dimension {axis}: {value}")
+
+    return check
 
 
 _PARTS: Final = {
-    "shape": _Part(read_indices, lambda value: array_of(value, optional(int64)), lambda size: -1 <= size <= MAX_INDEX),
-    "aspect_ratio": _Part(
-        read_ratios, lambda value: array_of(value, optional(number)), lambda ratio: ratio >= 0 and math.isfinite(ratio)
+    "inner_order": _Part(
+        lambda order: [read_int64(axis) for axis in order],
+        optional(lambda order: array_of(order, lambda axis: integer(axis, 0, MAX_RANK - 1))),
+        _check_order,
     ),
-    "elements": _Part(read_int64, int64, lambda count: 0 <= count <= MAX_INDEX),
+    "grid_origin": _Part(
+        read_indices, lambda value: array_of(value, optional(int64)), _each(lambda origin: abs(origin) <= MAX_INDEX)
+    ),
+    "shape": _Part(
+        read_indices, lambda value: array_of(value, optional(int64)), _each(lambda size: -1 <= size <= MAX_INDEX)
+    ),
+    "aspect_ratio": _Part(
+        read_ratios,
+        lambda value: array_of(value, optional(number)),
+        _each(lambda ratio: ratio >= 0 and math.isfinite(ratio)),
+    ),
+    "elements": _Part(read_int64, int64, _each(lambda count: 0 <= count <= MAX_INDEX)),
 }
 
 
-def _check_values(values: Sequence[Any], is_valid: Callable[[Any], bool]) -> None:
-    for axis, value in enumerate(values):
-        if value is not None and not is_valid(value):
-            raise invalid(f"Invalid value for dimension {axis}: {value}")
+def _take_parts(members: dict[str, Any], parts: Iterable[str], add: Callable[[str, Any, bool], None]) -> None:
+    """Remove constraints from JSON, and pass each to a function of (part, value, hard)."""
+    for part in parts:
+        for name in (part, part + _SOFT):
+            if name in members:
+                with member(name):
+                    add(part, _PARTS[part].from_json(members.pop(name)), name == part)
 
 
-class ChunkGrid(Constraints):
+class _Vectors(Constraints):
+    """Hard and soft constraints on parts, most of which have a value for each dimension."""
+
+    __slots__ = ("_parts", "_rank")
+    _own: ClassVar[tuple[str, ...]]
+    """The parts that objects of this class have."""
+
+    _rank: int | None
+    _parts: dict[str, Vector]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._rank, self._parts = None, {}
+        if args or kwargs:
+            self._take(args, kwargs)
+
+    def _become(self, other: Self) -> None:
+        self._rank, self._parts = other._rank, dict(other._parts)
+
+    def _add(self, rank: int | None, values: Mapping[str, Any]) -> None:
+        """Add keyword arguments: a rank, and constraints by name."""
+        if rank is not None and rank != -1:
+            with naming("rank"):
+                self._set_rank(check_rank(rank))
+        for name, value in values.items():
+            if value is not None:
+                part = name.removesuffix(_SOFT)
+                with naming(name):
+                    self._set_part(part, _PARTS[part].from_argument(value), part == name)
+
+    def _vector(self, part: str) -> Vector:
+        """Return the hard and soft constraints on a part, with a value for each dimension."""
+        size = 1 if part == "elements" else self._rank or 0
+        return self._parts.get(part) or Vector((None,) * size, (False,) * size)
+
+    def _only(self, part: str, hard: bool) -> tuple[Any, ...] | None:
+        return None if self._rank is None else self._vector(part).only(hard)
+
+    def _set_rank(self, rank: int) -> None:
+        """Set the rank."""
+        self._rank = same_rank(self._rank, rank)
+
+    def _set_part(self, part: str, value: Any, hard: bool) -> None:
+        """Merge in a constraint on a part; a size of -1 is always soft."""
+        values = [value] if part == "elements" else value
+        if not values:
+            return
+        if part != "elements":
+            self._set_rank(check_rank(len(values)))
+        _PARTS[part].check(values)
+        any_size = part in ("shape", "aspect_ratio")  # for which 0 means no constraint
+        new = tuple((each or None) if any_size else each for each in values)
+        bits = tuple(hard and each is not None and not (each == -1 and any_size) for each in new)
+        self._merge_part(part, Vector(new, bits))
+
+    def _merge_part(self, part: str, vector: Vector | None) -> None:
+        if vector is not None:
+            self._parts[part] = self._parts.get(part, Vector()).merged(vector, part)
+
+    def _merge(self, other: _Vectors, parts: Iterable[str] = tuple(_PARTS)) -> None:
+        """Merge in the constraints of another object on these parts."""
+        if other._rank is not None:
+            self._set_rank(other._rank)
+        for part in parts:
+            self._merge_part(part, other._parts.get(part))
+
+    def to_json(self, include_defaults: bool = False) -> dict[str, Any]:
+        """Return the JSON representation; there are no defaults."""
+        json: dict[str, Any] = {}
+        for part in self._own:
+            for suffix in ("", _SOFT):
+                value = getattr(self, part + suffix)
+                if value is not None and (part == "elements" or any(x is not None for x in value)):
+                    json[part + suffix] = list(value) if isinstance(value, tuple) else value
+        return json
+
+    def _state(self) -> tuple[Any, ...]:
+        return (self._rank, *map(self._vector, self._own))
+
+
+class ChunkGrid(_Vectors):
     """Constraints on the shape of the chunks of a regular grid.
 
     Parameters
@@ -111,16 +223,9 @@ class ChunkGrid(Constraints):
     {'elements': 1000, 'shape': [100, None], 'shape_soft_constraint': [None, 20]}
     """
 
-    __slots__ = ("_parts", "_rank")
+    __slots__ = ()
     _name: ClassVar[str] = "ChunkLayout.Grid"
-
-    _rank: int | None
-    _parts: dict[str, Vector]
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._rank, self._parts = None, {}
-        if args or kwargs:
-            self._take(args, kwargs)
+    _own: ClassVar[tuple[str, ...]] = ("aspect_ratio", "elements", "shape")
 
     def update(
         self,
@@ -137,18 +242,15 @@ class ChunkGrid(Constraints):
     ) -> None:
         """Add constraints; the parameters are those of the class. If they contradict each other, change nothing."""
         new = self.copy()
-        if rank is not None and rank != -1:
-            with naming("rank"):
-                new._set_rank(check_rank(rank))
-        for part, values in (
-            ("shape", (shape, shape_soft_constraint)),
-            ("aspect_ratio", (aspect_ratio, aspect_ratio_soft_constraint)),
-            ("elements", (elements, elements_soft_constraint)),
-        ):
-            for value, suffix in zip(values, ("", _SOFT)):
-                if value is not None:
-                    with naming(part + suffix):
-                        new._set_part(part, _PARTS[part].from_argument(value), not suffix)
+        parts = {
+            "shape": shape,
+            "shape_soft_constraint": shape_soft_constraint,
+            "aspect_ratio": aspect_ratio,
+            "aspect_ratio_soft_constraint": aspect_ratio_soft_constraint,
+            "elements": elements,
+            "elements_soft_constraint": elements_soft_constraint,
+        }
+        new._add(rank, parts)
         for name, other in (("grid", grid), ("grid_soft_constraint", grid_soft_constraint)):
             if other is not None:
                 with naming(name):
@@ -157,9 +259,6 @@ class ChunkGrid(Constraints):
 
     def _bind(self, value: Any) -> None:
         _bind_grid(value, self._set_part)
-
-    def _become(self, other: ChunkGrid) -> None:
-        self._rank, self._parts = other._rank, dict(other._parts)
 
     @property
     def rank(self) -> int | None:
@@ -201,14 +300,6 @@ class ChunkGrid(Constraints):
         count: int | None = self._vector("elements").only(False)[0]
         return count
 
-    def _only(self, part: str, hard: bool) -> tuple[Any, ...] | None:
-        return None if self._rank is None else self._vector(part).only(hard)
-
-    def _vector(self, part: str) -> Vector:
-        """Return the hard and soft constraints on a part, with a value for each dimension."""
-        size = 1 if part == "elements" else self._rank or 0
-        return self._parts.get(part) or Vector((None,) * size, (False,) * size)
-
     def _numbers(self, rank: int) -> tuple[list[int], list[float], int | None]:
         """Return the constraints in the first dimensions: sizes and ratios (0 for none), and number of elements."""
         sizes, ratios = (
@@ -216,30 +307,6 @@ class ChunkGrid(Constraints):
             for part in ("shape", "aspect_ratio")
         )
         return sizes, ratios, self._vector("elements").values[0]
-
-    def _set_rank(self, rank: int) -> None:
-        """Set the rank."""
-        self._rank = same_rank(self._rank, rank)
-
-    def _set_part(self, part: str, value: Any, hard: bool) -> None:
-        """Merge in a constraint on ``"shape"``, ``"aspect_ratio"`` or ``"elements"``; a size of -1 is always soft."""
-        values = [value] if part == "elements" else value
-        if not values:
-            return
-        if part != "elements":
-            self._set_rank(check_rank(len(values)))
-        _check_values(values, _PARTS[part].is_valid)
-        new = tuple(values if part == "elements" else (each or None for each in values))
-        bits = tuple(hard and each is not None and each != -1 for each in new)
-        self._parts[part] = self._parts.get(part, Vector()).merged(Vector(new, bits), part)
-
-    def _merge(self, other: ChunkGrid, parts: Iterable[str] = tuple(_PARTS)) -> None:
-        """Merge in another grid's constraints on these parts."""
-        if other._rank is not None:
-            self._set_rank(other._rank)
-        for part in parts:
-            if part in other._parts:
-                self._parts[part] = self._parts.get(part, Vector()).merged(other._parts[part], part)
 
     def _harden(self, *, keep_soft: bool = False) -> None:
         """Keep only constraints on the shape: drop soft ones, or with `keep_soft` make them hard."""
@@ -249,19 +316,6 @@ class ChunkGrid(Constraints):
             values = shape.values if keep_soft else shape.only(True)
             self._parts["shape"] = Vector(values, tuple(value is not None for value in values))
 
-    def to_json(self, include_defaults: bool = False) -> dict[str, Any]:
-        """Return the JSON representation; there are no defaults."""
-        json: dict[str, Any] = {}
-        for part in ("aspect_ratio", "elements", "shape"):
-            for suffix in ("", "_soft_constraint"):
-                value = getattr(self, part + suffix)
-                if value is not None and (part == "elements" or any(x is not None for x in value)):
-                    json[part + suffix] = list(value) if isinstance(value, tuple) else value
-        return json
-
-    def _state(self) -> tuple[Any, ...]:
-        return (self._rank, *map(self._vector, _PARTS))
-
     def __repr__(self) -> str:
         return f"ChunkLayout.Grid({self.to_json()})"
 
@@ -269,11 +323,7 @@ class ChunkGrid(Constraints):
 def _bind_grid(value: Any, target: Callable[[str, Any, bool], None]) -> None:
     """Read the JSON of a grid, and pass each member to a function of (part, value, hard)."""
     members = obj(value)
-    for part, kind in _PARTS.items():
-        for name in (part, part + _SOFT):
-            if name in members:
-                with member(name):
-                    target(part, kind.from_json(members.pop(name)), name == part)
+    _take_parts(members, _GRID_PARTS, target)
     known_only(members)
 
 
@@ -284,7 +334,7 @@ def _usages(prefix: str, part: str) -> tuple[str, ...]:
     return USAGES if part == "aspect_ratio" else USAGES[:2]
 
 
-class ChunkLayout(Constraints):
+class ChunkLayout(_Vectors):
     """A chunk layout, or constraints on one.
 
     Parameters
@@ -316,26 +366,17 @@ class ChunkLayout(Constraints):
     })
     """
 
-    __slots__ = ("_codec", "_inner_hard", "_inner_order", "_origin", "_rank", "_read", "_write")
+    __slots__ = ("_grids",)
     _name: ClassVar[str] = "ChunkLayout"
+    _own: ClassVar[tuple[str, ...]] = ("inner_order", "grid_origin")
 
     Grid: TypeAlias = ChunkGrid
 
-    _rank: int | None
-    _inner_order: tuple[int, ...] | None
-    _inner_hard: bool
-    _origin: Vector
-    _write: ChunkGrid
-    _read: ChunkGrid
-    _codec: ChunkGrid
+    _grids: dict[str, ChunkGrid]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._rank = self._inner_order = None
-        self._origin = Vector()
-        self._inner_hard = False
-        self._write, self._read, self._codec = ChunkGrid(), ChunkGrid(), ChunkGrid()
-        if args or kwargs:
-            self._take(args, kwargs)
+        self._grids = {usage: ChunkGrid() for usage in USAGES}
+        super().__init__(*args, **kwargs)
 
     def update(
         self,
@@ -352,17 +393,13 @@ class ChunkLayout(Constraints):
         if unknown := grids.keys() - _GRID_KEYWORDS.keys():
             raise type_error(f"ChunkLayout has no keyword argument {min(unknown)!r}")
         new = self.copy()
-        if rank is not None and rank != -1:
-            with naming("rank"):
-                new._set_rank(check_rank(rank))
-        for suffix, order in (("", inner_order), (_SOFT, inner_order_soft_constraint)):
-            if order is not None:
-                with naming("inner_order" + suffix):
-                    new._set_inner_order([read_int64(axis) for axis in order], not suffix)
-        for suffix, origin in (("", grid_origin), (_SOFT, grid_origin_soft_constraint)):
-            if origin is not None:
-                with naming("grid_origin" + suffix):
-                    new._set_grid_origin(read_indices(origin), not suffix)
+        parts = {
+            "inner_order": inner_order,
+            "inner_order_soft_constraint": inner_order_soft_constraint,
+            "grid_origin": grid_origin,
+            "grid_origin_soft_constraint": grid_origin_soft_constraint,
+        }
+        new._add(rank, parts)
         for name in sorted(grids, key=_GRID_ORDER.__getitem__) if grids else ():
             if grids[name] is not None:
                 new._update_grid(name, grids[name])
@@ -380,9 +417,8 @@ class ChunkLayout(Constraints):
                 self._merge_grid(prefix, instance(value, ChunkGrid))
 
     def _become(self, other: ChunkLayout) -> None:
-        self._rank, self._inner_order, self._inner_hard = other._rank, other._inner_order, other._inner_hard
-        self._origin = other._origin
-        self._write, self._read, self._codec = other._write.copy(), other._read.copy(), other._codec.copy()
+        super()._become(other)
+        self._grids = {usage: grid.copy() for usage, grid in other._grids.items()}
 
     @property
     def rank(self) -> int:
@@ -395,48 +431,45 @@ class ChunkLayout(Constraints):
     @property
     def inner_order(self) -> tuple[int, ...] | None:
         """Hard constraint on the order of the dimensions inside a chunk."""
-        return self._inner_order if self._inner_hard else None
+        return self._order(True)
 
     @property
     def inner_order_soft_constraint(self) -> tuple[int, ...] | None:
         """Soft constraint on the order of the dimensions inside a chunk."""
-        if self._rank == 0:
-            return ()
-        return None if self._inner_hard else self._inner_order
+        return () if self._rank == 0 else self._order(False)
 
     @property
     def grid_origin(self) -> tuple[int | None, ...] | None:
         """Hard constraints on the origin of the grid."""
-        return None if self._rank is None else self._origin_vector().only(True)
+        return self._only("grid_origin", True)
 
     @property
     def grid_origin_soft_constraint(self) -> tuple[int | None, ...] | None:
         """Soft constraints on the origin of the grid."""
-        return None if self._rank is None else self._origin_vector().only(False)
+        return self._only("grid_origin", False)
 
     @property
     def write_chunk(self) -> ChunkGrid:
         """Constraints on the chunks for efficient writes; a copy."""
-        return self._write.copy()
+        return self._grids["write"].copy()
 
     @property
     def read_chunk(self) -> ChunkGrid:
         """Constraints on the chunks for efficient reads; a copy."""
-        return self._read.copy()
+        return self._grids["read"].copy()
 
     @property
     def codec_chunk(self) -> ChunkGrid:
         """Constraints on the chunks within the codec; a copy."""
-        return self._codec.copy()
+        return self._grids["codec"].copy()
 
     def _grid(self, usage: str) -> ChunkGrid:
         """Return the grid for ``"write"``, ``"read"`` or ``"codec"``, not a copy."""
-        return {"write": self._write, "read": self._read, "codec": self._codec}[usage]
+        return self._grids[usage]
 
-    def _origin_vector(self) -> Vector:
-        """Return the constraints on the origin, hard and soft, with a value for each dimension."""
-        rank = self._rank or 0
-        return self._origin if self._origin.values else Vector((None,) * rank, (False,) * rank)
+    def _order(self, hard: bool) -> tuple[int, ...] | None:
+        order = self._parts.get("inner_order")
+        return None if order is None or order.hard[0] != hard else order.values
 
     def _chunk_template(self, usage: str) -> list[tuple[int, int] | None]:
         """Return origin and size of the first chunk in each dimension; None unless both have hard constraints."""
@@ -444,7 +477,7 @@ class ChunkLayout(Constraints):
             raise invalid("Rank of chunk layout is unspecified")
         template: list[tuple[int, int] | None] = []
         sizes = self._grid(usage)._vector("shape").only(True)
-        for axis, (origin, size) in enumerate(zip(self._origin_vector().only(True), sizes, strict=True)):
+        for axis, (origin, size) in enumerate(zip(self._vector("grid_origin").only(True), sizes, strict=True)):
             if origin is None or size is None:
                 template.append(None)
                 continue
@@ -465,34 +498,16 @@ class ChunkLayout(Constraints):
 
     def _set_rank(self, rank: int) -> None:
         """Set the rank."""
-        self._rank = same_rank(self._rank, rank)
+        super()._set_rank(rank)
         if rank:
-            for usage in USAGES:
-                self._grid(usage)._set_rank(rank)
-
-    def _set_inner_order(self, order: Sequence[int], hard: bool) -> None:
-        """Merge in an order of the dimensions."""
-        if not order:
-            return
-        if sorted(order) != list(range(check_rank(len(order)))):
-            raise invalid(f"Invalid permutation: {[*order]}")
-        self._set_rank(len(order))
-        if self._inner_hard and hard and self._inner_order != tuple(order):
-            old = self._inner_order
-            raise invalid(f"New hard constraint on inner_order ({[*order]}) does not match existing one ({old})")
-        if self._inner_order is None or (hard and not self._inner_hard):
-            self._inner_order, self._inner_hard = tuple(order), hard
-
-    def _set_grid_origin(self, values: Sequence[int | None], hard: bool) -> None:
-        """Merge in the origin of the grid."""
-        if values:
-            self._set_rank(check_rank(len(values)))
-            _check_values(values, lambda origin: abs(origin) <= MAX_INDEX)
-            bits = tuple(hard and value is not None for value in values)
-            self._origin = self._origin.merged(Vector(tuple(values), bits), "grid_origin")
+            for grid in self._grids.values():
+                grid._set_rank(rank)
 
     def _set_parts(self, prefix: str, part: str, value: Any, hard: bool) -> None:
-        """Merge in a constraint on a part of the grids that the argument `prefix` stands for."""
+        """Merge in a constraint on a part of the layout, or of the grids that the argument `prefix` stands for."""
+        if not prefix:
+            self._set_part(part, value, hard)
+            return
         if part != "elements" and value:
             self._set_rank(check_rank(len(value)))
         for usage in _usages(prefix, part):
@@ -502,53 +517,40 @@ class ChunkLayout(Constraints):
         """Merge in a grid that was given as the argument `prefix`."""
         if grid.rank:
             self._set_rank(grid.rank)
-        for part in _PARTS:
+        for part in _GRID_PARTS:
             for usage in _usages(prefix, part):
                 self._grid(usage)._merge(grid, (part,))
 
-    def _merge(self, other: ChunkLayout) -> None:
+    def _merge(self, other: _Vectors, parts: Iterable[str] = ("inner_order", "grid_origin")) -> None:
         """Merge in the constraints of another layout."""
-        if other._rank is not None:
-            self._set_rank(other._rank)
-        if other._inner_order is not None:
-            self._set_inner_order(other._inner_order, other._inner_hard)
-        if other._origin.values:
-            self._origin = self._origin.merged(other._origin, "grid_origin")
-        for usage in USAGES:
-            self._merge_grid(f"{usage}_chunk", other._grid(usage))
+        super()._merge(other, parts)
+        if isinstance(other, ChunkLayout):
+            for usage, grid in other._grids.items():
+                self._merge_grid(f"{usage}_chunk", grid)
 
     def _finalize(self) -> None:
         """Keep only hard constraints; refuse a layout without rank or origin, or with incompatible chunks."""
         if self._rank is None:
             raise invalid("rank must be specified")
-        for axis, value in enumerate(self._origin_vector().only(True)):
+        for axis, value in enumerate(self._vector("grid_origin").only(True)):
             if value is None:
                 raise invalid(f"No grid_origin hard constraint for dimension {axis}")
-        for usage in USAGES:
-            self._grid(usage)._harden()
-        self._read._set_part("shape", self._write._vector("shape").values, False)
-        self._read._harden(keep_soft=True)
-        sizes = [self._grid(usage)._numbers(self._rank)[0] for usage in USAGES]
-        origin = [value or 0 for value in self._origin_vector().values]
+        for grid in self._grids.values():
+            grid._harden()
+        self._grids["read"]._set_part("shape", self._grids["write"]._vector("shape").values, False)
+        self._grids["read"]._harden(keep_soft=True)
+        sizes = [grid._numbers(self._rank)[0] for grid in self._grids.values()]
+        origin = [value or 0 for value in self._vector("grid_origin").values]
         for usage, shape in zip(USAGES, sizes, strict=True):
             if any(start + size > MAX_INDEX for start, size in zip(origin, shape, strict=True)):
                 raise invalid(f"The {usage} chunk grid is too large: origin {origin}, shape {shape}")
         if any(small and large % small for large, small in zip(sizes[0], sizes[1], strict=True)):
             raise invalid(f"write chunk shape {sizes[0]} is not a multiple of read chunk shape {sizes[1]}")
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON representation."""
-        json: dict[str, Any] = {}
-        for name in ("inner_order", "inner_order_soft_constraint"):
-            if order := getattr(self, name):
-                json[name] = list(order)
-        for name in ("grid_origin", "grid_origin_soft_constraint"):
-            values = getattr(self, name) or ()
-            if any(value is not None for value in values):
-                json[name] = list(values)
-        for usage in USAGES:
-            if grid := self._grid(usage).to_json():
-                json[f"{usage}_chunk"] = grid
+    def to_json(self, include_defaults: bool = False) -> dict[str, Any]:
+        """Return the JSON representation; there are no defaults."""
+        json = super().to_json()
+        json |= {f"{usage}_chunk": shown for usage, grid in self._grids.items() if (shown := grid.to_json())}
         parts = [part for value in json.values() for part in (value.values() if isinstance(value, dict) else [value])]
         if self._rank is not None and not any(isinstance(part, list) for part in parts):
             json["rank"] = self._rank  # no vector shows the rank
@@ -557,36 +559,24 @@ class ChunkLayout(Constraints):
     def _bind(self, value: Any) -> None:
         members = obj(value)
         take(members, "rank", lambda rank: self._set_rank(integer(rank, 0, MAX_RANK)))
-        take(members, "inner_order", lambda order: self._bind_order(order, True))
-        take(members, "inner_order_soft_constraint", lambda order: self._bind_order(order, False))
-        take(members, "grid_origin", lambda origin: self._bind_origin(origin, True))
-        take(members, "grid_origin_soft_constraint", lambda origin: self._bind_origin(origin, False))
-        for prefix in ("chunk", "write_chunk", "read_chunk", "codec_chunk"):
+        _take_parts(members, self._own, partial(self._bind_parts, ""))
+        for prefix in _GRIDS:
             take(members, prefix, partial(_bind_grid, target=partial(self._bind_parts, prefix)))
         known_only(members)
 
-    def _bind_order(self, value: Any, hard: bool) -> None:
+    def _bind_parts(self, prefix: str, part: str, value: Any, hard: bool) -> None:
         if value is None:
             return
-        axes = array_of(value, lambda axis: integer(axis, 0, MAX_RANK - 1))
-        self._set_inner_order(axes, hard)
-        self._set_rank(len(axes))
-
-    def _bind_origin(self, value: Any, hard: bool) -> None:
-        values = array_of(value, optional(int64))
-        self._set_grid_origin(values, hard)
-        self._set_rank(len(values))
-
-    def _bind_parts(self, prefix: str, part: str, value: Any, hard: bool) -> None:
         if part != "elements":  # in JSON, an empty list has a rank, too
             self._set_rank(check_rank(len(value)))
         self._set_parts(prefix, part, value, hard)
 
     def _state(self) -> tuple[Any, ...]:
-        vectors = [self._origin, *(self._grid(usage)._vector(part) for usage in USAGES for part in _PARTS)]
+        vectors = [*map(self._vector, self._own)]
+        vectors += [grid._vector(part) for grid in self._grids.values() for part in _GRID_PARTS]
         known = [vector if any(value is not None for value in vector.values) else () for vector in vectors]
         # the rank counts only as far as there are constraints for its dimensions
-        return (self._inner_order, self._inner_hard, known, self._rank is None and not any(known))
+        return known, self._rank is None and not any(known)
 
     def __repr__(self) -> str:
         return pretty(self.to_json(), "ChunkLayout(", ")")
@@ -601,12 +591,11 @@ def _template_domain(template: list[tuple[int, int] | None]) -> IndexDomain:
     ).mark_bounds_implicit[False]
 
 
-_GRIDS = ("chunk", "write_chunk", "read_chunk", "codec_chunk")
 _GRID_KEYWORDS: dict[str, tuple[str, str, bool]] = {
     **{prefix: (prefix, "", True) for prefix in _GRIDS},
     **{
         f"{prefix}_{part}{'' if hard else _SOFT}": (prefix, part, hard)
-        for part in _PARTS
+        for part in _GRID_PARTS
         for prefix in _GRIDS
         for hard in (True, False)
     },

@@ -55,10 +55,10 @@ def layout_through(layout: ChunkLayout, transform: IndexTransform) -> ChunkLayou
     view = type(layout)(rank=len(sources))
     order = layout.inner_order or layout.inner_order_soft_constraint
     if order is not None:
-        view._set_inner_order(_order_through(order, transform), layout.inner_order is not None)
+        view._set_part("inner_order", _order_through(order, transform), layout.inner_order is not None)
 
     for hard in (True, False):
-        view._set_grid_origin(_through(layout._origin_vector(), sources, _origin_through, hard), hard)
+        view._set_part("grid_origin", _through(layout._vector("grid_origin"), sources, _origin_through, hard), hard)
         for usage in ("write", "read", "codec"):
             _grid_through(layout._grid(usage), view._grid(usage), sources, hard)
     return view
