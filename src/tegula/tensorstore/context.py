@@ -11,11 +11,14 @@ import itertools
 import operator
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Final, TypeAlias
 
+from tegula.errors import StoreError
+from tegula.stores.arguments import Generation, split_children
+from tegula.stores.memory import MemoryStore, next_generation
 from tegula.tensorstore.errors import checked, invalid, status, type_error
 from tegula.tensorstore.json.binding import (
     MISSING,
@@ -31,9 +34,64 @@ from tegula.tensorstore.json.binding import (
     with_defaults,
 )
 from tegula.tensorstore.json.values import pretty, to_json_value
-from tegula.tensorstore.memory_keys import MemoryKeys
 
-__all__ = ["KINDS", "Bindings", "Context", "Kind", "ResourceSpec", "SpecBuilder", "kind_of", "split_reference"]
+__all__ = [
+    "KINDS",
+    "Bindings",
+    "Context",
+    "Kind",
+    "MemoryKeys",
+    "ResourceSpec",
+    "SpecBuilder",
+    "kind_of",
+    "split_reference",
+]
+
+
+def _any_text(key: Any) -> str:
+    """Return a key or prefix if it is text."""
+    if not isinstance(key, str):
+        raise StoreError(f"a key must be text, not {type(key).__name__}")
+    return key
+
+
+class MemoryKeys(MemoryStore):
+    """A `MemoryStore` whose keys and prefixes may be any text, and in which several keys can change in one step.
+
+    Examples
+    --------
+    >>> store = MemoryKeys()
+    >>> store.change({"": (b"1", None), "a//b": (b"2", None)})
+    >>> sorted(store.list_prefix("a/")), store.get("")
+    (['a//b'], b'1')
+    """
+
+    _check_key = staticmethod(_any_text)
+
+    def change(self, changes: Mapping[str, tuple[bytes | None, Generation | None]]) -> None:
+        """Set or delete several keys, if each has its expected generation; a reader sees all changes or none."""
+        with self._lock:
+            for key, (_, expected) in changes.items():
+                self._check_generation(key, expected)
+            values = dict(self._values)
+            for key, (value, _) in changes.items():
+                if value is None:
+                    values.pop(key, None)
+                else:
+                    values[key] = (value, next_generation())
+            self._values = values
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        """Yield every key that starts with `prefix`, in no particular order."""
+        start = _any_text(prefix)
+        with self._lock:
+            keys = [*self._values]
+        return (key for key in keys if key.startswith(start))
+
+    def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
+        """Return the keys and the prefixes (each ending in ``/``) directly below `prefix`, each sorted."""
+        return split_children(self.list_prefix(prefix), prefix)
+
 
 Reader = Callable[[Any], Any]
 

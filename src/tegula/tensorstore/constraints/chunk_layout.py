@@ -9,28 +9,81 @@ from __future__ import annotations
 
 import math
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 
-from tegula.tensorstore.constraints.constraints import Constraints
 from tegula.tensorstore.errors import invalid, type_error
 from tegula.tensorstore.index.dim import Dim
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.json.arguments import (
+from tegula.tensorstore.json.binding import (
     MAX_RANK,
+    MISSING,
+    array_of,
     check_rank,
     instance,
+    int64,
+    integer,
+    known_only,
+    member,
     naming,
+    number,
+    obj,
+    only_json,
+    optional,
     read_indices,
     read_int64,
     read_ratios,
     same_rank,
+    take,
 )
-from tegula.tensorstore.json.binding import array_of, int64, integer, known_only, member, number, obj, optional, take
-from tegula.tensorstore.json.values import pretty
+from tegula.tensorstore.json.values import pretty, to_json_value
 
-__all__ = ["MAX_INDEX", "ChunkLayout", "Vector"]
+__all__ = ["MAX_INDEX", "ChunkLayout", "Constraints", "Vector"]
+
+
+class Constraints(ABC):
+    """Base class of `Schema`, `ChunkLayout` and its grids."""
+
+    __slots__ = ()
+    _name: ClassVar[str]
+    """The name of the class, as users know it."""
+    update: Callable[..., None]
+    """Adds constraints, given as keyword arguments."""
+
+    def _take(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Add the arguments of a constructor: JSON, or keyword arguments."""
+        json = only_json(self._name, args, kwargs)
+        if json is MISSING:
+            self.update(**kwargs)
+        else:
+            self._bind(to_json_value(json))
+
+    @abstractmethod
+    def _bind(self, value: Any) -> None:
+        """Add constraints from JSON."""
+
+    @abstractmethod
+    def _become(self, other: Self) -> None:
+        """Replace all constraints by those of another object."""
+
+    @abstractmethod
+    def _state(self) -> tuple[Any, ...]:
+        """Return the values that ``==`` compares."""
+
+    def copy(self) -> Self:
+        """Return a copy."""
+        new = type(self).__new__(type(self))
+        new._become(self)
+        return new
+
+    def __eq__(self, other: object) -> bool:
+        return self._state() == other._state() if isinstance(other, type(self)) else NotImplemented
+
+    def __hash__(self) -> int:
+        raise type_error(f"unhashable type: '{self._name}'")
+
 
 MAX_INDEX = 2**62 - 2
 USAGES = ("write", "read", "codec")

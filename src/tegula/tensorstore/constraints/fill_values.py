@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tegula.tensorstore.constraints.casting import convert, convertible, each
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.errors import StatusError, annotate, invalid, type_error
-from tegula.tensorstore.json.nested import nested_array, nested_shape
+from tegula.tensorstore.json.binding import nested_array, nested_shape
 from tegula.tensorstore.json.values import NumberRangeError, to_json_value
 
 __all__ = [

@@ -15,8 +15,8 @@ from tegula.formats.zarr3_codecs import ARRAY_TO_ARRAY, ARRAY_TO_BYTES
 from tegula.metadata.data_types import DataType, as_data_type
 from tegula.metadata.nodes import CodecSpec
 from tegula.tensorstore.errors import StatusError, annotate, status
-from tegula.tensorstore.json.arguments import MAX_RANK
 from tegula.tensorstore.json.binding import (
+    MAX_RANK,
     MISSING,
     array_of,
     dump,

@@ -39,8 +39,7 @@ from tegula.tensorstore.drivers.node import NodeDriver, new_shape
 from tegula.tensorstore.drivers.stored import ArraySpec, path_of
 from tegula.tensorstore.errors import StatusError, annotate, as_status, status
 from tegula.tensorstore.index.domain import IndexDomain, check_labels
-from tegula.tensorstore.json.arguments import naming
-from tegula.tensorstore.json.binding import MISSING, boolean, dump, invalid, member, string, take
+from tegula.tensorstore.json.binding import MISSING, boolean, dump, invalid, member, naming, string, take
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import Driver, Indices, OpenMode, ResizeOptions, on_demand
 

@@ -17,8 +17,7 @@ from tegula.metadata.fill_value_json import fill_from_json
 from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.constraints.zarr3_codecs import Chain
 from tegula.tensorstore.errors import StatusError, status
-from tegula.tensorstore.json.arguments import MAX_RANK
-from tegula.tensorstore.json.binding import MISSING, array, array_of, dump, integer, invalid, member
+from tegula.tensorstore.json.binding import MAX_RANK, MISSING, array, array_of, dump, integer, invalid, member
 
 __all__ = ["Metadata", "ReadFill", "Reader", "fill_of_spec", "mismatch"]
 

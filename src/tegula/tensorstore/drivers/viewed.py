@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.tensorstore.constraints.dtypes import dtype
-from tegula.tensorstore.constraints.schema_views import units_through
+from tegula.tensorstore.constraints.schema import units_through
 from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.output_maps import OutputIndexMap

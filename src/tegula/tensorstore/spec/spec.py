@@ -14,8 +14,7 @@ from tegula.errors import TegulaError
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.dtypes import dtype
-from tegula.tensorstore.constraints.schema import Schema
-from tegula.tensorstore.constraints.schema_views import fill_through, layout_through, units_through
+from tegula.tensorstore.constraints.schema import Schema, fill_through, layout_through, units_through
 from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.context import Context, SpecBuilder
 from tegula.tensorstore.errors import StatusError, annotate, checked, invalid, type_error
@@ -23,8 +22,7 @@ from tegula.tensorstore.index.dim import Dim
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.output_maps import OutputIndexMap
 from tegula.tensorstore.index.transform import Indexable, IndexTransform, compose, identity
-from tegula.tensorstore.json.arguments import only_json
-from tegula.tensorstore.json.binding import MISSING, integer, member, obj, string
+from tegula.tensorstore.json.binding import MISSING, integer, member, obj, only_json, string
 from tegula.tensorstore.json.values import pretty, to_json_value
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening, OpenMode, find_driver

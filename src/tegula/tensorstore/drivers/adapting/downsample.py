@@ -13,8 +13,7 @@ import numpy.typing as npt
 from tegula.metadata.chunk_grids import as_slice
 from tegula.reductions import METHODS, downsample_values, supports
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
-from tegula.tensorstore.constraints.schema import Schema
-from tegula.tensorstore.constraints.schema_views import fill_through, layout_through, units_through
+from tegula.tensorstore.constraints.schema import Schema, fill_through, layout_through, units_through
 from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.viewed import Viewed, array_rank
 from tegula.tensorstore.drivers.virtual import AdapterDriver, VirtualSpec, read_base
