@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, ClassVar, Final, TypeAlias
 
 from tegula.errors import StoreError
+from tegula.runtime.frozen import attribute
 from tegula.stores.arguments import Generation, split_children
 from tegula.stores.memory import MemoryStore, next_generation
 from tegula.tensorstore.errors import checked, invalid, status, type_error
@@ -415,15 +416,10 @@ class Context:
         self._parent = parent
         self._resources: dict[str, _Resource] = {}
 
-    @property
-    def parent(self) -> Context | None:
-        """The context that provides resources not named by the spec."""
-        return self._parent
-
-    @property
-    def spec(self) -> _Spec | None:
-        """The spec that the context was created from; ``None`` for a default context."""
-        return self._spec
+    parent: Context | None = attribute("_parent", "The context that provides resources not named by the spec.")
+    spec: _Spec | None = attribute(
+        "_spec", "The spec that the context was created from; ``None`` for a default context."
+    )
 
     def __getitem__(self, key: str) -> _Resource:
         if not isinstance(key, str):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 
+from tegula.runtime.frozen import attribute
 from tegula.tensorstore.errors import invalid, type_error
 from tegula.tensorstore.index.dim import Dim
 from tegula.tensorstore.index.domain import IndexDomain
@@ -205,7 +206,9 @@ class _Vectors(Constraints):
         size = 1 if part == "elements" else self._rank or 0
         return self._parts.get(part) or Vector((None,) * size, (False,) * size)
 
-    def _only(self, part: str, hard: bool) -> tuple[Any, ...] | None:
+    def _only(self, part: str, hard: bool) -> Any:
+        if part == "elements":
+            return self._vector(part).only(hard)[0]
         return None if self._rank is None else self._vector(part).only(hard)
 
     def _set_rank(self, rank: int) -> None:
@@ -248,6 +251,11 @@ class _Vectors(Constraints):
 
     def _state(self) -> tuple[Any, ...]:
         return (self._rank, *map(self._vector, self._own))
+
+
+def _constraint(part: str, hard: bool, doc: str) -> Any:
+    """Return the property for the hard or soft constraints on a part."""
+    return property(lambda self: self._only(part, hard), doc=doc)
 
 
 class ChunkGrid(_Vectors):
@@ -313,45 +321,23 @@ class ChunkGrid(_Vectors):
     def _bind(self, value: Any) -> None:
         _bind_grid(value, self._set_part)
 
-    @property
-    def rank(self) -> int | None:
-        """Number of dimensions; None if it is unknown."""
-        return self._rank
+    rank: int | None = attribute("_rank", "Number of dimensions; None if it is unknown.")
 
     ndim = rank
     """Number of dimensions; None if it is unknown."""
 
-    @property
-    def shape(self) -> tuple[int | None, ...] | None:
-        """Hard constraints on the shape; None if the rank is unknown."""
-        return self._only("shape", True)
-
-    @property
-    def shape_soft_constraint(self) -> tuple[int | None, ...] | None:
-        """Soft constraints on the shape."""
-        return self._only("shape", False)
-
-    @property
-    def aspect_ratio(self) -> tuple[float | None, ...] | None:
-        """Hard constraints on the aspect ratio."""
-        return self._only("aspect_ratio", True)
-
-    @property
-    def aspect_ratio_soft_constraint(self) -> tuple[float | None, ...] | None:
-        """Soft constraints on the aspect ratio."""
-        return self._only("aspect_ratio", False)
-
-    @property
-    def elements(self) -> int | None:
-        """Hard constraint on the number of elements."""
-        count: int | None = self._vector("elements").only(True)[0]
-        return count
-
-    @property
-    def elements_soft_constraint(self) -> int | None:
-        """Soft constraint on the number of elements."""
-        count: int | None = self._vector("elements").only(False)[0]
-        return count
+    shape: tuple[int | None, ...] | None = _constraint(
+        "shape", True, "Hard constraints on the shape; None if the rank is unknown."
+    )
+    shape_soft_constraint: tuple[int | None, ...] | None = _constraint("shape", False, "Soft constraints on the shape.")
+    aspect_ratio: tuple[float | None, ...] | None = _constraint(
+        "aspect_ratio", True, "Hard constraints on the aspect ratio."
+    )
+    aspect_ratio_soft_constraint: tuple[float | None, ...] | None = _constraint(
+        "aspect_ratio", False, "Soft constraints on the aspect ratio."
+    )
+    elements: int | None = _constraint("elements", True, "Hard constraint on the number of elements.")
+    elements_soft_constraint: int | None = _constraint("elements", False, "Soft constraint on the number of elements.")
 
     def _numbers(self, rank: int) -> tuple[list[int], list[float], int | None]:
         """Return the constraints in the first dimensions: sizes and ratios (0 for none), and number of elements."""
@@ -385,6 +371,11 @@ def _usages(prefix: str, part: str) -> tuple[str, ...]:
     if prefix != "chunk":
         return (prefix.removesuffix("_chunk"),)
     return USAGES if part == "aspect_ratio" else USAGES[:2]
+
+
+def _grid_property(usage: str, doc: str) -> Any:
+    """Return the property for a copy of a grid."""
+    return property(lambda self: self._grids[usage].copy(), doc=doc)
 
 
 class ChunkLayout(_Vectors):
@@ -491,30 +482,15 @@ class ChunkLayout(_Vectors):
         """Soft constraint on the order of the dimensions inside a chunk."""
         return () if self._rank == 0 else self._order(False)
 
-    @property
-    def grid_origin(self) -> tuple[int | None, ...] | None:
-        """Hard constraints on the origin of the grid."""
-        return self._only("grid_origin", True)
-
-    @property
-    def grid_origin_soft_constraint(self) -> tuple[int | None, ...] | None:
-        """Soft constraints on the origin of the grid."""
-        return self._only("grid_origin", False)
-
-    @property
-    def write_chunk(self) -> ChunkGrid:
-        """Constraints on the chunks for efficient writes; a copy."""
-        return self._grids["write"].copy()
-
-    @property
-    def read_chunk(self) -> ChunkGrid:
-        """Constraints on the chunks for efficient reads; a copy."""
-        return self._grids["read"].copy()
-
-    @property
-    def codec_chunk(self) -> ChunkGrid:
-        """Constraints on the chunks within the codec; a copy."""
-        return self._grids["codec"].copy()
+    grid_origin: tuple[int | None, ...] | None = _constraint(
+        "grid_origin", True, "Hard constraints on the origin of the grid."
+    )
+    grid_origin_soft_constraint: tuple[int | None, ...] | None = _constraint(
+        "grid_origin", False, "Soft constraints on the origin of the grid."
+    )
+    write_chunk: ChunkGrid = _grid_property("write", "Constraints on the chunks for efficient writes; a copy.")
+    read_chunk: ChunkGrid = _grid_property("read", "Constraints on the chunks for efficient reads; a copy.")
+    codec_chunk: ChunkGrid = _grid_property("codec", "Constraints on the chunks within the codec; a copy.")
 
     def _grid(self, usage: str) -> ChunkGrid:
         """Return the grid for ``"write"``, ``"read"`` or ``"codec"``, not a copy."""

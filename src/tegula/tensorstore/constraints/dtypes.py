@@ -9,6 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tegula.runtime.frozen import attribute
 from tegula.tensorstore.errors import StatusError, invalid, type_error
 from tegula.tensorstore.json.binding import dump
 from tegula.tensorstore.json.binding import string as text
@@ -85,25 +86,14 @@ class dtype:
             f"__init__(): incompatible constructor arguments: expected a name, a type or a dtype, not {dtype!r}"
         )
 
-    @property
-    def name(self) -> str:
-        """The name, as in JSON."""
-        return self._name
-
-    @property
-    def numpy_dtype(self) -> np.dtype[Any]:
-        """The NumPy dtype of arrays of this type, in this machine's byte order."""
-        return self._numpy
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The same as ``numpy_dtype``; NumPy uses it where this object is passed as a dtype."""
-        return self._numpy
-
-    @property
-    def type(self) -> Any:
-        """The Python type of an element."""
-        return self._type
+    name: str = attribute("_name", "The name, as in JSON.")
+    numpy_dtype: np.dtype[Any] = attribute(
+        "_numpy", "The NumPy dtype of arrays of this type, in this machine's byte order."
+    )
+    dtype: np.dtype[Any] = attribute(
+        "_numpy", "The same as ``numpy_dtype``; NumPy uses it where this object is passed as a dtype."
+    )
+    type: Any = attribute("_type", "The Python type of an element.")
 
     def to_json(self) -> str:
         """Return the name."""

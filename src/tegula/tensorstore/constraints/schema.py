@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tegula.runtime.frozen import attribute
 from tegula.tensorstore.constraints import dtypes, fill_values
 from tegula.tensorstore.constraints.chunk_layout import MAX_INDEX, ChunkGrid, ChunkLayout, Constraints, Vector
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
@@ -311,23 +312,13 @@ class Schema(Constraints, Indexable):
         self._layout = other._layout  # layouts of schemas are never changed
         self._codec, self._fill_value, self._units = other._codec, other._fill_value, other._units
 
-    @property
-    def rank(self) -> int | None:
-        """Number of dimensions; None if it is unknown."""
-        return self._rank
+    rank: int | None = attribute("_rank", "Number of dimensions; None if it is unknown.")
 
     ndim = rank
     """Number of dimensions; None if it is unknown."""
 
-    @property
-    def dtype(self) -> dtypes.dtype | None:
-        """Data type; None if it is unconstrained."""
-        return self._dtype
-
-    @property
-    def domain(self) -> IndexDomain | None:
-        """The domain; None if it is unconstrained."""
-        return self._domain
+    dtype: dtypes.dtype | None = attribute("_dtype", "Data type; None if it is unconstrained.")
+    domain: IndexDomain | None = attribute("_domain", "The domain; None if it is unconstrained.")
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -357,10 +348,7 @@ class Schema(Constraints, Indexable):
         """Constraints on the chunks; a copy."""
         return self._layout.copy()
 
-    @property
-    def codec(self) -> CodecSpec | None:
-        """Constraints on how chunks are encoded."""
-        return self._codec
+    codec: CodecSpec | None = attribute("_codec", "Constraints on how chunks are encoded.")
 
     @property
     def fill_value(self) -> npt.NDArray[Any] | None:

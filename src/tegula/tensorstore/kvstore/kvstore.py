@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from tegula.engine.documents.forgetting import forget
 from tegula.errors import ConflictError, NotFoundError, TegulaError
+from tegula.runtime.frozen import attribute
 from tegula.stores import ABSENT, Store
 from tegula.stores.capabilities import delete_if
 from tegula.tensorstore.context import Context, SpecBuilder
@@ -107,10 +108,7 @@ class KvStore:
     def path(self, path: str | bytes) -> None:
         self._set_spec(self._spec._with_path(key_text(path)))
 
-    @property
-    def url(self) -> str:
-        """The URL."""
-        return self._spec.url
+    url: str = attribute("_spec.url", "The URL.")
 
     @property
     def base(self) -> KvStore | None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from tegula.errors import TegulaError
+from tegula.runtime.frozen import attribute
 from tegula.stores.targets.paths import pipeline_of
 from tegula.tensorstore.context import Bindings, Context, SpecBuilder
 from tegula.tensorstore.errors import annotate, checked, invalid, status, type_error
@@ -273,10 +274,7 @@ class KvStoreSpec:
 
     # --- properties
 
-    @property
-    def _driver(self) -> str:
-        """The driver name."""
-        return self._kind.name
+    _driver: str = attribute("_kind.name", "The driver name.")
 
     @property
     def path(self) -> str:

@@ -18,6 +18,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 from tegula.engine.concurrency.pool import for_each
 from tegula.engine.documents.forgetting import forget
 from tegula.errors import ConflictError, TegulaError
+from tegula.runtime.frozen import attribute
 from tegula.stores.arguments import (
     ABSENT,
     ByteRange,
@@ -143,15 +144,10 @@ class Transaction:
         self._future: Future[None]
         self._promise, self._future = Promise.new()
 
-    @property
-    def atomic(self) -> bool:
-        """Whether the transaction must be committed in one step."""
-        return self._atomic
-
-    @property
-    def repeatable_read(self) -> bool:
-        """Whether the commit requires that all values that were read are unchanged."""
-        return self._repeatable_read
+    atomic: bool = attribute("_atomic", "Whether the transaction must be committed in one step.")
+    repeatable_read: bool = attribute(
+        "_repeatable_read", "Whether the commit requires that all values that were read are unchanged."
+    )
 
     @property
     def open(self) -> bool:
@@ -168,10 +164,9 @@ class Transaction:
         """Whether the commit has started."""
         return self._state == "committing"
 
-    @property
-    def future(self) -> Future[None]:
-        """A future that is ready after the commit; after an abort, it has an error."""
-        return self._future
+    future: Future[None] = attribute(
+        "_future", "A future that is ready after the commit; after an abort, it has an error."
+    )
 
     def commit_async(self) -> Future[None]:
         """Start the commit, unless it has started or the transaction was aborted.

@@ -11,6 +11,7 @@ from typing import Any
 import numpy.typing as npt
 
 from tegula.errors import TegulaError
+from tegula.runtime.frozen import attribute
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.dtypes import dtype
@@ -128,10 +129,9 @@ class Spec(Indexable):
 
     # --- properties
 
-    @property
-    def transform(self) -> IndexTransform | None:
-        """The transform from the spec's domain to that of the stored array; None if the domain is unknown."""
-        return self._view
+    transform: IndexTransform | None = attribute(
+        "_view", "The transform from the spec's domain to that of the stored array; None if the domain is unknown."
+    )
 
     @property
     def domain(self) -> IndexDomain | None:
@@ -164,10 +164,7 @@ class Spec(Indexable):
         """Number of elements."""
         return self._transform().domain.size
 
-    @property
-    def dtype(self) -> dtype | None:
-        """The data type; None if it is unknown."""
-        return self._driver.schema.dtype
+    dtype: dtype | None = attribute("_driver.schema.dtype", "The data type; None if it is unknown.")
 
     @property
     def schema(self) -> Schema:
