@@ -37,15 +37,10 @@ from tegula.tensorstore.json.binding import (
 from tegula.tensorstore.json.values import pretty, to_json_value
 
 __all__ = [
-    "KINDS",
     "Bindings",
     "Context",
-    "Kind",
     "MemoryKeys",
-    "ResourceSpec",
     "SpecBuilder",
-    "kind_of",
-    "split_reference",
 ]
 
 

@@ -23,7 +23,6 @@ __all__ = [
     "ArgumentTypeError",
     "IndexStatusError",
     "StatusError",
-    "UnimplementedError",
     "ValueStatusError",
     "annotate",
     "as_status",

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 
 from tegula.runtime.frozen import attribute
-from tegula.tensorstore.errors import invalid, type_error
+from tegula.tensorstore.errors import checked, invalid, type_error
 from tegula.tensorstore.index.dim import Dim
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json.binding import (
@@ -23,7 +23,6 @@ from tegula.tensorstore.json.binding import (
     MISSING,
     array_of,
     check_rank,
-    instance,
     int64,
     integer,
     known_only,
@@ -315,7 +314,7 @@ class ChunkGrid(_Vectors):
         for name, other in (("grid", grid), ("grid_soft_constraint", grid_soft_constraint)):
             if other is not None:
                 with naming(name):
-                    new._merge(instance(other, ChunkGrid))
+                    new._merge(checked(name, other, ChunkGrid))
         self._become(new)
 
     def _bind(self, value: Any) -> None:
@@ -458,7 +457,7 @@ class ChunkLayout(_Vectors):
             if part:
                 self._set_parts(prefix, part, _PARTS[part].from_argument(value), hard)
             else:
-                self._merge_grid(prefix, instance(value, ChunkGrid))
+                self._merge_grid(prefix, checked(name, value, ChunkGrid))
 
     def _become(self, other: ChunkLayout) -> None:
         super()._become(other)

@@ -16,6 +16,7 @@ from tegula.tensorstore.json.binding import string as text
 from tegula.tensorstore.json.values import conversion_error, to_json_value
 
 __all__ = [
+    "TYPES",
     "DTypeLike",
     "bfloat16",
     "bool",
@@ -124,7 +125,8 @@ class dtype:
 
 DTypeLike = dtype | str | np.dtype[Any] | type
 
-_TYPES: dict[str, dtype] = {}
+TYPES: dict[str, dtype] = {}
+"""TensorStore's types by name."""
 
 
 def _new(name: str, numpy_dtype: np.dtype[Any], kind: Any = None) -> dtype:
@@ -134,7 +136,7 @@ def _new(name: str, numpy_dtype: np.dtype[Any], kind: Any = None) -> dtype:
 
 
 def _named(name: str, numpy_dtype: Any, kind: Any = None) -> dtype:
-    return _TYPES.setdefault(name, _new(name, np.dtype(numpy_dtype), kind))
+    return TYPES.setdefault(name, _new(name, np.dtype(numpy_dtype), kind))
 
 
 def _extended(name: str) -> dtype:
@@ -172,11 +174,11 @@ string = _named("string", object, bytes)
 ustring = _named("ustring", object, str)
 json = _named("json", object)
 
-_BY_NUMPY = {each._numpy: each for each in _TYPES.values() if each._numpy.kind != "O"}
+_BY_NUMPY = {each._numpy: each for each in TYPES.values() if each._numpy.kind != "O"}
 
 
 def _by_name(name: str) -> dtype:
-    known = _TYPES.get(name)
+    known = TYPES.get(name)
     if known is not None:
         return known
     try:

@@ -20,7 +20,7 @@ from tegula.tensorstore.constraints.chunk_layout import MAX_INDEX, ChunkGrid, Ch
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.fill_values import stripped
 from tegula.tensorstore.constraints.unit import Unit
-from tegula.tensorstore.errors import StatusError, annotate, index_error, invalid
+from tegula.tensorstore.errors import StatusError, annotate, checked, index_error, invalid
 from tegula.tensorstore.index.domain import IndexDomain, merge_domains
 from tegula.tensorstore.index.output_maps import OutputIndexMap
 from tegula.tensorstore.index.transform import Indexable, IndexTransform, identity
@@ -29,7 +29,6 @@ from tegula.tensorstore.json.binding import (
     array_of,
     check_rank,
     dump,
-    instance,
     integer,
     known_only,
     naming,
@@ -276,13 +275,17 @@ class Schema(Constraints, Indexable):
         additions: tuple[tuple[str, Any, Callable[[], None]], ...] = (
             ("rank", None if rank == -1 else rank, lambda: new._set_rank(check_rank(rank), "rank")),
             ("dtype", dtype, lambda: new._set_dtype(dtypes.dtype(dtype or ""))),
-            ("domain", domain, lambda: new._set_domain(instance(domain, IndexDomain), "domain")),
+            ("domain", domain, lambda: new._set_domain(checked("domain", domain, IndexDomain), "domain")),
             ("shape", shape, lambda: new._set_shape([read_int64(size) for size in shape or ()])),
-            ("chunk_layout", chunk_layout, lambda: new._set_chunk_layout(instance(chunk_layout, ChunkLayout))),
-            ("codec", codec, lambda: new._set_codec(instance(codec, CodecSpec))),
+            (
+                "chunk_layout",
+                chunk_layout,
+                lambda: new._set_chunk_layout(checked("chunk_layout", chunk_layout, ChunkLayout)),
+            ),
+            ("codec", codec, lambda: new._set_codec(checked("codec", codec, CodecSpec))),
             ("fill_value", fill_value, lambda: new._set_fill_value(fill_values.from_argument(fill_value, new._dtype))),
             ("dimension_units", dimension_units, lambda: new._set_dimension_units(_units_argument(dimension_units))),
-            ("schema", schema, lambda: new._merge(instance(schema, Schema))),
+            ("schema", schema, lambda: new._merge(checked("schema", schema, Schema))),
         )
         for name, value, add in additions:
             if value is not None:

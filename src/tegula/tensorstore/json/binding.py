@@ -29,7 +29,6 @@ __all__ = [
     "dump",
     "expected",
     "in_member",
-    "instance",
     "int64",
     "int_argument",
     "integer",
@@ -270,13 +269,6 @@ def only_json(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             raise type_error(f"{name}() takes either the argument json or keyword arguments, not both")
         return args[0] if args else kwargs["json"]
     return MISSING
-
-
-def instance(value: Any, kind: type[T]) -> T:
-    """Return a value if it is an instance of a class; raise TypeError otherwise."""
-    if not isinstance(value, kind):
-        raise TypeError(type(value).__name__)
-    return value
 
 
 def int_argument(value: Any) -> int:

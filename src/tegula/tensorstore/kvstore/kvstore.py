@@ -460,13 +460,13 @@ class KvStore:
             return False
 
     def _run_read(self, function: Callable[..., T], *args: Any) -> Future[T]:
-        if self._transaction is not None or not self._is_remote:
-            return immediate(function, *args)
-        return background(function, *args, requests=self._requests)
+        return self._run(not self._is_remote, function, *args)
 
     def _run_write(self, function: Callable[..., T], *args: Any) -> Future[T]:
-        at_once = self._transaction is not None or self._spec._driver == "memory"
-        if at_once:
+        return self._run(self._spec._driver == "memory", function, *args)
+
+    def _run(self, at_once: bool, function: Callable[..., T], *args: Any) -> Future[T]:
+        if at_once or self._transaction is not None:
             return immediate(function, *args)
         return background(function, *args, requests=self._requests)
 

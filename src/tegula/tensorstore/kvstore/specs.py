@@ -34,19 +34,13 @@ from tegula.tensorstore.json.values import key_bytes, key_text, pretty, sound_te
 from tegula.tensorstore.kvstore.paths import check_file_path, decode_url_path, encode_url_path, split_url
 
 __all__ = [
-    "FILE",
     "GCS",
     "HTTP",
     "S3",
-    "ZIP",
-    "Kind",
     "KvStoreSpec",
     "join_paths",
-    "location_of_url",
     "pipeline",
     "spec_of_pipeline",
-    "url_of",
-    "with_base_path",
 ]
 
 
@@ -389,11 +383,10 @@ class KvStoreSpec:
         bindings = self._bindings
         if bindings.is_bound and self._base is None:
             return self
-        if bindings.context is not None:
-            context = Context(bindings.context, parent=context)
+        home = bindings.home(context)
         other = self.copy()
-        other._bindings = bindings.bound(context)
-        other._base = None if self._base is None else self._base._bound(context)
+        other._bindings = bindings.bound(home)
+        other._base = None if self._base is None else self._base._bound(home)
         return other
 
     def _unbound(self) -> KvStoreSpec:

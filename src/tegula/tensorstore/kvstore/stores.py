@@ -29,7 +29,7 @@ from tegula.tensorstore.errors import invalid, status
 from tegula.tensorstore.kvstore.paths import NotDirectoryError, check_file_key, split_directory
 from tegula.tensorstore.kvstore.specs import GCS, HTTP, S3, KvStoreSpec
 
-__all__ = ["ZipKeys", "remote_store", "store_of"]
+__all__ = ["ZipKeys", "store_of"]
 
 _NOTHING = MemoryStore(read_only=True)
 """The contents of an archive that does not exist."""

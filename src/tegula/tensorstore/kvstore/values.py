@@ -21,7 +21,6 @@ __all__ = [
     "ByteSlice",
     "KeyRange",
     "ReadResult",
-    "State",
     "TimestampedStorageGeneration",
     "decode_generation",
     "encode_generation",

@@ -29,7 +29,7 @@ from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening, OpenMode, find_driver
 from tegula.tensorstore.spec.urls import driver_json_of_url, url_of
 
-__all__ = ["OpenMode", "Spec", "merged_flags"]
+__all__ = ["OpenMode", "Spec"]
 
 _FLAGS = tuple(field.name for field in fields(OpenMode))
 _MODES = frozenset(("open_mode", *_FLAGS))

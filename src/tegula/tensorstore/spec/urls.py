@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Final
+from typing import Any
 
 from tegula.errors import TegulaError
 from tegula.stores.names import ARCHIVES
@@ -18,8 +18,6 @@ from tegula.tensorstore.kvstore.specs import pipeline, spec_of_pipeline
 from tegula.tensorstore.spec.interface import URL_SCHEMES, DriverSpec
 
 __all__ = ["driver_json_of_url", "url_of"]
-
-_ARRAYS: Final = frozenset(URL_SCHEMES) - {"array", "cast"}
 
 
 def driver_json_of_url(url: str | os.PathLike[str]) -> dict[str, Any]:
@@ -69,21 +67,16 @@ def _adapted(json: dict[str, Any], scheme: str, text: str, *, is_first: bool) ->
     """Return the JSON of a spec with that of one more component of its URL."""
     if scheme == "cast":
         return {"driver": "cast", "base": json, "dtype": dtypes.from_json(text).name}
-    if scheme not in _ARRAYS:
+    if scheme not in URL_SCHEMES:
         raise invalid(f"unsupported URL scheme: {dump(scheme)}")
     if not is_first:
         raise invalid(f"{dump(scheme)} must come directly after the key-value store")
-    return {**json, **_of_array(scheme, text)}
-
-
-def _of_array(scheme: str, text: str) -> dict[str, Any]:
-    json: dict[str, Any] = {"driver": URL_SCHEMES[scheme]}
     if scheme == "json":
         parse_pointer(text)
-        return {**json, "json_pointer": text} if text else json
     if scheme == "auto" and text:
         raise invalid("Path not supported")
-    return {**json, "path": text} if text else json
+    place = {"json_pointer" if scheme == "json" else "path": text} if text else {}
+    return {**json, "driver": scheme, **place}
 
 
 def url_of(driver: DriverSpec) -> str:
