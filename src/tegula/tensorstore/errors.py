@@ -8,16 +8,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from tegula.errors import (
-    AlreadyExistsError,
-    CodecError,
-    ConflictError,
-    NotFoundError,
-    ReadOnlyError,
-    SelectionError,
-    TegulaError,
-    UnsupportedError,
-)
+from tegula.errors import CodecError, TegulaError
 
 __all__ = [
     "ArgumentTypeError",
@@ -125,19 +116,26 @@ def as_status(error: BaseException) -> StatusError:
         return error
     if isinstance(error, CodecError) and error.key is not None:
         return status("FAILED_PRECONDITION", f'Error reading "{error.key}": {error.message}')
-    is_plain_key = isinstance(error, KeyError) and not isinstance(error, TegulaError) and error.args
-    code = next((code for kind, code in _CODES if isinstance(error, kind)), "INVALID_ARGUMENT")
-    return status(code, str(error.args[0] if is_plain_key else error))
+    if isinstance(error, TegulaError):
+        return status(_CODES.get(error.kind, "INVALID_ARGUMENT"), str(error))
+    code = next((code for kind, code in _BUILT_IN if isinstance(error, kind)), "INVALID_ARGUMENT")
+    return status(code, str(error.args[0] if isinstance(error, KeyError) and error.args else error))
 
 
-_CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str], ...] = (
-    (NotFoundError, "NOT_FOUND"),
-    (AlreadyExistsError, "ALREADY_EXISTS"),
-    (ConflictError, "ABORTED"),
-    ((UnsupportedError, NotImplementedError), "UNIMPLEMENTED"),
-    ((SelectionError, IndexError), "OUT_OF_RANGE"),
-    (ReadOnlyError, "INVALID_ARGUMENT"),
+_CODES = {
+    "not_found": "NOT_FOUND",
+    "already_exists": "ALREADY_EXISTS",
+    "conflict": "ABORTED",
+    "unsupported": "UNIMPLEMENTED",
+    "selection": "OUT_OF_RANGE",
+    "store": "FAILED_PRECONDITION",
+    "codec": "FAILED_PRECONDITION",
+}
+"""The status code for each kind of error of tegula; those of other kinds are invalid arguments."""
+_BUILT_IN = (
+    (NotImplementedError, "UNIMPLEMENTED"),
+    (IndexError, "OUT_OF_RANGE"),
     (PermissionError, "PERMISSION_DENIED"),
-    ((OSError, CodecError), "FAILED_PRECONDITION"),
+    (OSError, "FAILED_PRECONDITION"),
 )
-"""The status code for each kind of error of tegula and Python; the first class that matches is used."""
+"""The status code for classes of Python's errors; the first that matches is used."""

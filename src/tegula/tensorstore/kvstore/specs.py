@@ -461,9 +461,7 @@ def pipeline(url: str) -> tuple[str, list[tuple[str, str]]]:
 
 def spec_of_pipeline(url: str, components: list[tuple[str, str]]) -> tuple[KvStoreSpec, list[tuple[str, str]]]:
     """Return the spec for the components of key-value stores that a pipeline begins with, and the others."""
-    scheme, colon, _ = url.partition(":")
-    if not colon:
-        raise invalid(f"URL scheme must be specified in {dump(url)}")
+    scheme = url.partition(":")[0]
     kind = SCHEMES.get(scheme)
     if kind is None or kind.adapter:
         raise invalid(f"unsupported URL scheme: {dump(scheme)}")
