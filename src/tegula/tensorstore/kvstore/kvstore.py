@@ -17,11 +17,11 @@ from tegula.runtime.frozen import attribute
 from tegula.stores import ABSENT, Store
 from tegula.stores.capabilities import delete_if
 from tegula.tensorstore.context import Context, SpecBuilder
-from tegula.tensorstore.errors import StatusError, as_status, checked, invalid, status, type_error
+from tegula.tensorstore.errors import StatusError, checked, invalid, status, type_error
 from tegula.tensorstore.future import Batch, Future, background, failed, immediate
 from tegula.tensorstore.json.binding import dump
 from tegula.tensorstore.json.values import as_bytes, key_bytes, key_text, pretty
-from tegula.tensorstore.kvstore.paths import NotDirectoryError, check_file_key, file_error, split_directory
+from tegula.tensorstore.kvstore.paths import NotDirectoryError, check_file_key, key_name, split_directory, store_error
 from tegula.tensorstore.kvstore.specs import KvStoreSpec, join_paths
 from tegula.tensorstore.kvstore.stores import store_of
 from tegula.tensorstore.kvstore.transaction import StagedStore, Transaction
@@ -427,8 +427,7 @@ class KvStore:
         >>> KvStore.open("memory://a/").result()._describe_key(".zarray")
         '"a/.zarray"'
         """
-        path = dump(self._spec._path + key)
-        return f"local file {path}" if self._spec._driver == "file" else path
+        return key_name(self._base_store, self._path + key)
 
     def _store_and_key(self, name: str) -> tuple[Store, str]:
         if self._spec._driver == "file":
@@ -478,9 +477,7 @@ class KvStore:
             raise transaction._failed(invalid(message))
 
     def _failure(self, error: TegulaError, name: str) -> StatusError:
-        if self._spec._driver != "file":
-            return as_status(error)
-        return file_error(error, self._spec._path + name)
+        return store_error(error, self._base_store, self._path + name)
 
 
 for _kind, _name in ((KvStoreSpec, "Spec"), (_KeyRange, ""), (_ReadResult, ""), (_Generation, "")):

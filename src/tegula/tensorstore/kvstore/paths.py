@@ -18,10 +18,10 @@ __all__ = [
     "check_file_path",
     "decode_url_path",
     "encode_url_path",
-    "file_error",
     "key_name",
     "split_directory",
     "split_url",
+    "store_error",
 ]
 
 _CODES = {
@@ -45,15 +45,17 @@ class NotDirectoryError(ValueStatusError):
         return type(self), (self.root,)
 
 
-def file_error(error: TegulaError, path: str) -> StatusError:
-    """Convert a store's error about a file to a status; `path` is the full path of the file."""
+def store_error(error: TegulaError, store: Store, key: str) -> StatusError:
+    """Convert a store's error about a key to a status."""
     cause = error.__cause__
+    if store.local_directory is None:
+        return as_status(error)
     if not isinstance(cause, OSError):
-        return as_status(error) if error.key is None or cause is not None else invalid_key(path)
+        return as_status(error) if error.key is None or cause is not None else invalid_key(_full_path(store, key))
     code = next((code for code, numbers in _CODES.items() if cause.errno in numbers), "UNKNOWN")
     if isinstance(cause, (FileExistsError, IsADirectoryError, NotADirectoryError)):  # even without a number
         code = "FAILED_PRECONDITION"
-    return status(code, f"{dump(path)}: {cause.strerror or cause}")
+    return status(code, f"{dump(_full_path(store, key))}: {cause.strerror or cause}")
 
 
 _LOCK_SUFFIX = ".__lock"
@@ -72,7 +74,11 @@ def key_name(store: Store, key: str) -> str:
     """
     if store.local_directory is None:
         return dump(key)
-    return f"local file {dump(store.local_directory.rstrip('/') + '/' + key)}"
+    return f"local file {dump(_full_path(store, key))}"
+
+
+def _full_path(store: Store, key: str) -> str:
+    return f"{(store.local_directory or '').rstrip('/')}/{key}"
 
 
 def encode_url_path(path: str) -> str:

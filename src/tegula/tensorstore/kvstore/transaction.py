@@ -32,9 +32,9 @@ from tegula.stores.arguments import (
 )
 from tegula.stores.capabilities import BlockedKeys, blocked_by
 from tegula.stores.interface import Store
-from tegula.tensorstore.errors import StatusError, annotate, as_status, invalid, status, type_error
+from tegula.tensorstore.errors import StatusError, as_status, invalid, status, type_error
 from tegula.tensorstore.future import Future, Promise, background, ready
-from tegula.tensorstore.kvstore.paths import file_error, key_name
+from tegula.tensorstore.kvstore.paths import key_name, store_error
 
 __all__ = ["StagedStore", "Transaction"]
 
@@ -80,13 +80,6 @@ class _Entry:
 def _conflict(entry: _Entry) -> StatusError:
     """Return the error for a key that has changed."""
     return status("ABORTED", f"{key_name(entry.store, entry.key)} has changed")
-
-
-def _failure(entry: _Entry, error: TegulaError) -> StatusError:
-    """Return the error for a key that could not be written."""
-    if entry.store.local_directory is not None:
-        return file_error(error, f"{entry.store.local_directory.rstrip('/')}/{entry.key}")
-    return annotate(error, key_name(entry.store, entry.key))
 
 
 class Transaction:
@@ -349,7 +342,7 @@ class Transaction:
         except ConflictError:
             losses.append(change)
         except TegulaError as error:
-            raise _failure(entry, error) from error
+            raise store_error(error, entry.store, entry.key) from error
         else:
             self._settled.add(key_id)
         finally:
