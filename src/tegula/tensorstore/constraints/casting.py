@@ -112,16 +112,7 @@ def implicit(source: str, target: str) -> bool:
 
 
 def convert(values: np.ndarray[Any, Any], source: str, target: str, result: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Convert an array.
-
-    Parameters
-    ----------
-    values : numpy.ndarray
-        Values of type `source`.
-    source, target : str
-        Names of two types with ``convertible(source, target)``.
-    result : numpy.dtype
-        NumPy's type for `target`.
+    """Convert an array between types with ``convertible(source, target)``; `result` is NumPy's type for `target`.
 
     Examples
     --------

@@ -54,15 +54,7 @@ def _sources(transform: IndexTransform) -> _Sources:
 
 
 def layout_through(layout: ChunkLayout, transform: IndexTransform) -> ChunkLayout:
-    """Return the chunk layout of a view.
-
-    Parameters
-    ----------
-    layout : ChunkLayout
-        The layout of the array.
-    transform : IndexTransform
-        The transform from the view's indices to the array's.
-    """
+    """Return the chunk layout of a view, from that of the array and the transform from the view's indices to its."""
     if layout.rank == -1:
         return layout.copy()  # without a rank, it constrains at most the number of elements
     sources = _sources(transform)
@@ -115,15 +107,7 @@ def _origin_through(origin: int, output_map: OutputIndexMap) -> int:
 
 
 def units_through(units: Sequence[Unit | None], transform: IndexTransform) -> tuple[Unit | None, ...]:
-    """Return the dimension units of a view.
-
-    Parameters
-    ----------
-    units : sequence of (Unit or None)
-        The units of the array.
-    transform : IndexTransform
-        The transform from the view's indices to the array's.
-    """
+    """Return the dimension units of a view; see `layout_through`."""
     through: list[Unit | None] = []
     for source in _sources(transform):
         unit = None if source is None else units[source[0]]
@@ -134,17 +118,7 @@ def units_through(units: Sequence[Unit | None], transform: IndexTransform) -> tu
 
 
 def fill_through(fill: npt.NDArray[Any], domain: IndexDomain | None, transform: IndexTransform) -> npt.NDArray[Any]:
-    """Return the fill value of a view.
-
-    Parameters
-    ----------
-    fill : numpy.ndarray
-        The fill value of the array, broadcastable to its domain.
-    domain : IndexDomain, optional
-        The array's domain, if it is known.
-    transform : IndexTransform
-        The transform from the view's indices to the array's.
-    """
+    """Return the fill value of a view; see `layout_through`. It broadcasts to `domain`, that of the array, if known."""
     rank = transform.domain.rank
     outputs = list(transform.output)[len(transform.output) - fill.ndim :]
     origins = (domain or transform.domain).inclusive_min[-fill.ndim :] if domain and fill.ndim else (0,) * fill.ndim

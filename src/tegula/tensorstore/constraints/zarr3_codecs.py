@@ -277,16 +277,7 @@ _DEFAULTS: Final[dict[str, dict[str, Any]]] = {"gzip": {"level": 6}, "zstd": {"c
 def complete_chain(chain: Chain, data_type: DataType, rank: int, wanted: Layout = Layout()) -> Chain:
     """Return the complete chain that meets the constraints of `chain`.
 
-    Parameters
-    ----------
-    chain : Chain
-        The codecs and options that are given.
-    data_type : DataType
-        Type of the elements.
-    rank : int
-        Number of dimensions.
-    wanted : Layout
-        The order of the dimensions in a chunk, and the shape of inner chunks if there are shards.
+    `wanted` is the order of the dimensions in a chunk, and the shape of inner chunks if there are shards.
 
     Examples
     --------

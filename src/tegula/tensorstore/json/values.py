@@ -59,14 +59,7 @@ def _no_number(text: str) -> NoReturn:
 
 
 def to_json_value(value: Any, room: int = _DEPTH) -> Any:
-    """Convert a Python value to JSON: dict, list, str, int, float, bool or None.
-
-    Parameters
-    ----------
-    value : object
-        The value.
-    room : int
-        The maximum depth of nesting.
+    """Convert a Python value to JSON: dict, list, str, int, float, bool or None; `room` is the maximum depth.
 
     Examples
     --------

@@ -66,6 +66,13 @@ class Kind:
     members: MemberTable = field(default_factory=dict)
     adapter: bool = False
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _kind_named, (self.name,)
+
+
+def _kind_named(name: str) -> Kind:
+    return KINDS[name]
+
 
 _BUCKET: Final = re.compile(r"[a-z0-9](?:[a-z0-9._-]{1,220})[a-z0-9]").fullmatch
 
@@ -417,13 +424,6 @@ class KvStoreSpec:
     def __repr__(self) -> str:
         builder = SpecBuilder(marked=True)
         return pretty(builder.finish(self._build(builder)), "KvStore.Spec(", ")")
-
-    def __getstate__(self) -> tuple[Any, ...]:
-        return self._kind.name, self._path, self._options, self._bindings, self._base
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        name, self._path, self._options, self._bindings, self._base = state
-        self._kind = KINDS[name]
 
 
 def join_paths(path: str, component: str) -> str:

@@ -383,13 +383,6 @@ class Transaction:
 class StagedStore(BlockedKeys, Store):
     """A store as a transaction sees it: the new values of the transaction hide those of the store.
 
-    Parameters
-    ----------
-    transaction : Transaction
-        The transaction.
-    store : Store
-        The store below.
-
     Examples
     --------
     >>> from tegula.stores import MemoryStore
