@@ -132,11 +132,11 @@ class Kind:
         """The description of a default resource."""
         return True if self.members is None else {}
 
-    def with_defaults(self, description: Any) -> Any:
-        """Return the JSON with all defaults except those of ``None``."""
-        if not self.members:
+    def to_json(self, description: Any, include_defaults: bool = False) -> Any:
+        """Return the JSON of a description, if wanted with all defaults but ``None``; references have no members."""
+        if not isinstance(description, dict):
             return description
-        return dict(sorted(with_defaults(description, self.members).items()))
+        return dict(sorted(with_defaults(description, self.members or {}).items()) if include_defaults else description)
 
 
 _DURATION = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|ms|s|m|h))+").fullmatch
@@ -277,7 +277,7 @@ class ResourceSpec:
 
     def to_json(self, include_defaults: bool = False) -> Any:
         """Return the reference or the description."""
-        return self.kind.with_defaults(self.json) if include_defaults and not isinstance(self.json, str) else self.json
+        return self.kind.to_json(self.json, include_defaults)
 
 
 class _Resource:
@@ -313,8 +313,7 @@ class _Resource:
         include_defaults : bool
             Whether to include members that have their default value.
         """
-        shown = self._kind.with_defaults(self._description) if include_defaults else self._description
-        return dict(shown) if isinstance(shown, dict) else shown
+        return self._kind.to_json(self._description, include_defaults)
 
     def __repr__(self) -> str:
         return pretty(self.to_json(), "Context.Resource(", ")")
@@ -355,12 +354,7 @@ class _Spec:
         include_defaults : bool
             Whether to include members that have their default value.
         """
-        if not include_defaults:
-            return dict(self._entries)
-        return {
-            key: value if value is None or isinstance(value, str) else kind_of(key).with_defaults(value)
-            for key, value in self._entries.items()
-        }
+        return {key: kind_of(key).to_json(value, include_defaults) for key, value in self._entries.items()}
 
     def __repr__(self) -> str:
         return pretty(self.to_json(), "Context.Spec(", ")")
@@ -537,7 +531,7 @@ class Bindings:
         if self._home is not None and name not in self._explicit:
             kind = KINDS[self._kinds[name]]
             if kind.name != _MEMORY:
-                return kind.with_defaults(kind.default)
+                return kind.to_json(kind.default, include_defaults=True)
         return self.resource(name)._value
 
     def write(self, json: dict[str, Any], builder: SpecBuilder, include_defaults: bool = False) -> None:
@@ -598,13 +592,11 @@ class SpecBuilder:
         return finished
 
 
+@dataclass(slots=True)
 class _Use:
-    __slots__ = ("include_defaults", "json", "name")
-
-    def __init__(self, name: str, include_defaults: bool) -> None:
-        self.name = name
-        self.include_defaults = include_defaults
-        self.json: Any = MISSING
+    name: str
+    include_defaults: bool
+    json: Any = MISSING
 
 
 def _free_key(resource: _Resource, taken: Iterable[str]) -> str:

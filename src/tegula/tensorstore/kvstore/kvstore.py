@@ -22,7 +22,7 @@ from tegula.tensorstore.future import Batch, Future, background, failed, immedia
 from tegula.tensorstore.json.binding import dump
 from tegula.tensorstore.json.values import as_bytes, key_bytes, key_text, pretty
 from tegula.tensorstore.kvstore.paths import NotDirectoryError, check_file_key, key_name, split_directory, store_error
-from tegula.tensorstore.kvstore.specs import KvStoreSpec, join_paths
+from tegula.tensorstore.kvstore.specs import KvStoreSpec
 from tegula.tensorstore.kvstore.stores import store_of
 from tegula.tensorstore.kvstore.transaction import StagedStore, Transaction
 from tegula.tensorstore.kvstore.values import (
@@ -156,10 +156,10 @@ class KvStore:
         return open_bound(self._spec, _checked(transaction), self._opened_store)
 
     def __add__(self, suffix: str | bytes) -> KvStore:
-        return open_bound(self._spec._with_path(self._spec._path + key_text(suffix)), self._transaction)
+        return open_bound(self._spec + suffix, self._transaction)
 
     def __truediv__(self, component: str | bytes) -> KvStore:
-        return open_bound(self._spec._with_path(join_paths(self._spec._path, key_text(component))), self._transaction)
+        return open_bound(self._spec / component, self._transaction)
 
     def __copy__(self) -> KvStore:
         return self.copy()

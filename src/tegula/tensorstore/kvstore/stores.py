@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import partial
 from importlib import import_module
 from typing import Any, Final, Literal
@@ -159,8 +159,7 @@ class ZipKeys(Store):
 
 
 _METHODS: dict[str, Literal["stored", "deflated"]] = {"store": "stored", "deflate": "deflated"}
-_archives: WeakValueDictionary[tuple[str, str, bool], ZipKeys] = WeakValueDictionary()
-_local_stores: WeakValueDictionary[tuple[str, bool], LocalStore] = WeakValueDictionary()
+_open_stores: WeakValueDictionary[Hashable, Store] = WeakValueDictionary()
 
 
 def store_of(spec: KvStoreSpec) -> Store:
@@ -177,13 +176,17 @@ def store_of(spec: KvStoreSpec) -> Store:
     if os.name != "posix" or root[:1] != "/":  # absolute paths are normalized already: they have no `..`
         root = os.path.abspath(root)
     sync: bool = spec._setting("file_io_sync")
-    store = _local_stores.get((root, sync))
+    try:
+        return _shared((root, sync), LocalStore, root, durability="fsync" if sync else "rename", follow_symlinks=True)
+    except StoreError as error:
+        raise NotDirectoryError(root) from error
+
+
+def _shared(name: Hashable, make: Callable[..., Store], *args: Any, **options: Any) -> Store:
+    """Return the open store of a name, or make it."""
+    store = _open_stores.get(name)
     if store is None:
-        try:
-            store = LocalStore(root, durability="fsync" if sync else "rename", follow_symlinks=True)
-        except StoreError as error:
-            raise NotDirectoryError(root) from error
-        _local_stores[root, sync] = store
+        store = _open_stores[name] = make(*args, **options)
     return store
 
 
@@ -196,14 +199,10 @@ def _archive_of(spec: KvStoreSpec) -> Store:
         raise status("UNIMPLEMENTED", f'"compression" of "{spec._option("compression")}" is not supported')
     path = os.path.abspath(check_file_key(base._path))
     sync: bool = base._setting("file_io_sync")
-    archive = _archives.get((path, method, sync))
-    if archive is None:
-        archive = _archives[path, method, sync] = ZipKeys(path, compression=method, sync=sync)
-    return archive
+    return _shared((path, method, sync), ZipKeys, path, compression=method, sync=sync)
 
 
 _URLS: Final = {"s3": "s3://{bucket}", "gcs": "gs://{bucket}"}
-_stores: WeakValueDictionary[str, Store] = WeakValueDictionary()
 
 
 def remote_store(spec: KvStoreSpec) -> Store:
@@ -217,14 +216,14 @@ def remote_store(spec: KvStoreSpec) -> Store:
         options["default_headers"] = {"x-goog-user-project": project}
     elif kind is HTTP and (headers := spec._option("headers")):
         options["default_headers"] = dict(_header(text) for text in headers)
-    name = json.dumps([url, options], sort_keys=True, default=repr)
-    store = _stores.get(name)
-    if store is None:
-        if (profile := options.pop("profile", None)) is not None:
-            library = import_module("tegula.stores.objects.options")
-            options["credential_provider"] = library.ProfileCredentials(profile)
-        # imported here, as most programs need no remote storage
-        store = _stores[name] = import_module("tegula.stores.objects.urls").open_url(url, options)
+    return _shared(json.dumps([url, options], sort_keys=True, default=repr), _open_url, url, options)
+
+
+def _open_url(url: str, options: dict[str, Any]) -> Store:
+    if (profile := options.pop("profile", None)) is not None:
+        options["credential_provider"] = import_module("tegula.stores.objects.options").ProfileCredentials(profile)
+    # imported here, as most programs need no remote storage
+    store: Store = import_module("tegula.stores.objects.urls").open_url(url, options)
     return store
 
 
