@@ -7,7 +7,7 @@ from typing import Any
 
 from tegula.errors import TegulaError
 from tegula.stores.names import ARCHIVES
-from tegula.stores.targets.paths import scheme_of
+from tegula.stores.targets.paths import path_text, scheme_of
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.errors import annotate, invalid, status
 from tegula.tensorstore.json.binding import dump
@@ -31,7 +31,7 @@ def driver_json_of_url(url: str | os.PathLike[str]) -> dict[str, Any]:
     '/b'
     """
     if isinstance(url, os.PathLike):
-        return {"driver": "auto", "kvstore": KvStore.Spec(_of_path(os.fspath(url)))}
+        return {"driver": "auto", "kvstore": KvStore.Spec(_of_path(url))}
     if not url:
         raise invalid("URL must be non-empty")
     sound_text(url)
@@ -55,10 +55,11 @@ def _is_path(text: str) -> bool:
     return "/" in text or os.sep in text or text in (".", "..") or os.path.lexists(text)
 
 
-def _of_path(path: str) -> dict[str, Any]:
-    absolute = os.path.abspath(os.path.expanduser(path))
+def _of_path(path: str | os.PathLike[str]) -> dict[str, Any]:
+    text = path_text(path)
+    absolute = os.path.abspath(text)
     where = {"driver": "file", "path": absolute.replace(os.sep, "/")}
-    if path.endswith(ARCHIVES) or (os.path.isfile(absolute) and not path.endswith(".json")):  # the document of a view
+    if text.endswith(ARCHIVES) or (os.path.isfile(absolute) and not text.endswith(".json")):  # the document of a view
         return {"driver": "zip", "base": where}
     return where
 
