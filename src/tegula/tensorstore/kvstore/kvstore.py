@@ -33,6 +33,7 @@ from tegula.tensorstore.kvstore.values import (
     keys_below,
     listing_prefix,
     prefix_of_range,
+    read_result,
     stamp,
 )
 from tegula.tensorstore.kvstore.values import KeyRange as _KeyRange
@@ -233,8 +234,8 @@ class KvStore:
         token = encode_generation(generation)
         stamped = stamp(token, float("inf") if token[:1] == b"\4" else now)
         if value is None:
-            return _ReadResult("missing", b"", stamped)
-        return _ReadResult("unspecified", b"", stamped) if known == token else _ReadResult("value", value, stamped)
+            return read_result("missing", b"", stamped)
+        return read_result("unspecified", b"", stamped) if known == token else read_result("value", value, stamped)
 
     def __getitem__(self, key: str | bytes) -> bytes:
         result = self._read(key_text(key), UNKNOWN, None)

@@ -27,6 +27,7 @@ __all__ = [
     "keys_below",
     "listing_prefix",
     "prefix_of_range",
+    "read_result",
     "stamp",
 ]
 
@@ -87,6 +88,9 @@ _CONVERSIONS: Final[dict[str, Callable[[Any, str], Any]]] = {
 }
 
 
+_keep: Final = object.__setattr__
+
+
 class _Members:
     """Base class of values whose members are converted when they are set."""
 
@@ -94,7 +98,7 @@ class _Members:
 
     def __setattr__(self, name: str, value: Any) -> None:
         convert = _CONVERSIONS.get(name)
-        object.__setattr__(self, name, value if convert is None else convert(value, name))
+        _keep(self, name, value if convert is None else convert(value, name))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, type(self)):
@@ -177,7 +181,10 @@ class TimestampedStorageGeneration(_Members):
 
 def stamp(generation: bytes, time: float | None = None) -> TimestampedStorageGeneration:
     """Return a generation with a time, by default now."""
-    return TimestampedStorageGeneration(generation, clock.time() if time is None else time)
+    stamped: TimestampedStorageGeneration = object.__new__(TimestampedStorageGeneration)
+    _keep(stamped, "generation", generation)  # it needs no conversion
+    _keep(stamped, "time", clock.time() if time is None else time)
+    return stamped
 
 
 class ReadResult(_Members):
@@ -221,6 +228,15 @@ class ReadResult(_Members):
 
     def __repr__(self) -> str:
         return f"KvStore.ReadResult(state={self.state!r}, value={self.value!r}, stamp={self.stamp!r})"
+
+
+def read_result(state: State, value: bytes, stamped: TimestampedStorageGeneration) -> ReadResult:
+    """Return a result whose members need no conversion."""
+    result: ReadResult = object.__new__(ReadResult)
+    _keep(result, "state", state)
+    _keep(result, "value", value)
+    _keep(result, "stamp", stamped)
+    return result
 
 
 class ByteSlice:
