@@ -220,8 +220,8 @@ class KvStore:
             value, generation = store.get(key, request, with_generation=True)
             if (staged := self._staged) is not None:
                 staged.confirm(key, generation)
-            changed = encode_generation(generation) != known
-            if value is not None and changed and wanted is not None and wanted.is_doubtful(value):
+            doubtful = wanted is not None and value is not None and wanted.is_doubtful(value)
+            if wanted is not None and doubtful and encode_generation(generation) != known:
                 wanted.check(store.size(key) or 0)
         except NotDirectoryError:
             value, generation = None, ABSENT
