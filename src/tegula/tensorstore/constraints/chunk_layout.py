@@ -95,13 +95,11 @@ _GRID_PARTS = ("shape", "aspect_ratio", "elements")
 class Vector(NamedTuple):
     """A number or None (no constraint) for each dimension, and whether each is a hard constraint."""
 
-    values: tuple[Any, ...] = ()
-    hard: tuple[bool, ...] = ()
+    values: tuple[Any, ...]
+    hard: tuple[bool, ...]
 
     def merged(self, new: Vector, what: str) -> Vector:
         """Return these constraints merged with new ones; `what` they constrain is for errors."""
-        if not self.values:
-            return new
         for axis, (old, value) in enumerate(zip(self.values, new.values, strict=True)):
             if self.hard[axis] and new.hard[axis] and old != value:
                 where = f" for dimension {axis}" if what != "elements" else ""
@@ -187,7 +185,7 @@ class _Vectors(Constraints):
             self._take(args, kwargs)
 
     def _become(self, other: Self) -> None:
-        self._rank, self._parts = other._rank, dict(other._parts)
+        self._rank, self._parts = other._rank, other._parts.copy()
 
     def _add(self, rank: int | None, values: Mapping[str, Any]) -> None:
         """Add keyword arguments: a rank, and constraints by name."""
@@ -229,7 +227,8 @@ class _Vectors(Constraints):
 
     def _merge_part(self, part: str, vector: Vector | None) -> None:
         if vector is not None:
-            self._parts[part] = self._parts.get(part, Vector()).merged(vector, part)
+            known = self._parts.get(part)
+            self._parts[part] = vector if known is None else known.merged(vector, part)
 
     def _merge(self, other: _Vectors, parts: Iterable[str] = tuple(_PARTS)) -> None:
         """Merge in the constraints of another object on these parts."""
@@ -418,7 +417,7 @@ class ChunkLayout(_Vectors):
     _grids: dict[str, ChunkGrid]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._grids = {usage: ChunkGrid() for usage in USAGES}
+        self._grids = {"write": ChunkGrid(), "read": ChunkGrid(), "codec": ChunkGrid()}
         super().__init__(*args, **kwargs)
 
     def update(
@@ -460,8 +459,9 @@ class ChunkLayout(_Vectors):
                 self._merge_grid(prefix, checked(name, value, ChunkGrid))
 
     def _become(self, other: ChunkLayout) -> None:
-        super()._become(other)
-        self._grids = {usage: grid.copy() for usage, grid in other._grids.items()}
+        self._rank, self._parts = other._rank, other._parts.copy()
+        write, read, codec = other._grids.values()
+        self._grids = {"write": write.copy(), "read": read.copy(), "codec": codec.copy()}
 
     @property
     def rank(self) -> int:
