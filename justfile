@@ -25,9 +25,9 @@ test *args:
 quick *args:
     TEGULA_EFFORT=quick PYTHONDONTWRITEBYTECODE= python -m pytest -n auto {{args}}
 
-# Test what takes a night, with fresh seeds: everything that finds faults, in full; the end says how long each part took
-nightly:
-    .ci/nightly
+# Test what takes a night, with fresh seeds, or some steps of it; the end says how long each step took
+nightly *steps:
+    .ci/nightly {{steps}}
 
 # Check style and form
 lint:

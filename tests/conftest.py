@@ -5,7 +5,8 @@ import gc
 import json
 import os
 import sys
-from collections import Counter, defaultdict
+import zlib
+from collections import Counter
 from collections.abc import Callable, Generator
 from pathlib import Path
 from types import ModuleType
@@ -45,13 +46,14 @@ def pytest_report_header() -> list[str]:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Let properties try as many examples as there is time for, and leave out the tests that there is no time for."""
-    functions = {getattr(item.obj, "__func__", item.obj) for item in items if isinstance(item, pytest.Function)}
-    for function in functions:
+    tests = [item for item in items if isinstance(item, pytest.Function)]
+    for function, slow in {getattr(item.obj, "__func__", item.obj): is_slow(item) for item in tests}.items():
         if (own := getattr(function, "_hypothesis_internal_use_settings", None)) is not None:
-            function._hypothesis_internal_use_settings = settings(own, max_examples=effort.examples(own.max_examples))
-    for case in {item.cls for item in items if isinstance(item, pytest.Function) and item.cls is not None}:
+            tries = effort.examples(own.max_examples, slow=slow)
+            function._hypothesis_internal_use_settings = settings(own, max_examples=tries)
+    for case, slow in {item.cls: is_slow(item) for item in tests if item.cls is not None}.items():
         if isinstance(own := getattr(case, "settings", None), settings):  # of a state machine
-            case.settings = settings(own, max_examples=effort.examples(own.max_examples))
+            case.settings = settings(own, max_examples=effort.examples(own.max_examples, slow=slow))
     left = {*left_to_the_night(items), *(item for item in items if effort.QUICK and is_slow(item))}
     if left:
         config.hook.pytest_deselected(items=[*left])
@@ -61,24 +63,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def left_to_the_night(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return the tests that are tried only if there is a whole night.
 
-    Of those that are marked as sampled, that is all but one in so many; of a slow test that takes many parameters,
-    all but a few of these, from the first to the last.
+    That is those that are marked so; and of the cases of a test that is marked as sampled, all but one in so many. The
+    name of the test says with which it begins, so that all tests together try all formats, stores and executors.
     """
     if effort.NIGHTLY:
         return []
-    left, seen, slow = [], Counter[Path](), defaultdict[object, list[pytest.Item]](list)
+    left, seen = [], Counter[tuple[Path, object, str]]()
     for item in items:
         mark = item.get_closest_marker("sampled")
-        if mark is not None:
-            if seen[item.path] % mark.kwargs["one_in"]:
+        if item.get_closest_marker("nightly") is not None:
+            left.append(item)
+        elif mark is not None:
+            test = item.path, getattr(item, "cls", None), getattr(item, "originalname", None) or item.name
+            first, one_in = zlib.crc32(f"{item.path.name} {test[2]}".encode()), mark.kwargs["one_in"]
+            if (seen[test] - first) % one_in:
                 left.append(item)
-            seen[item.path] += 1
-        elif is_slow(item):
-            slow[item.path, getattr(item, "cls", None), getattr(item, "originalname", "")].append(item)
-    for cases in slow.values():
-        count, most = len(cases), effort.SLOW_CASES
-        kept = {number * (count - 1) // (most - 1) for number in range(most)} if count > most else set(range(count))
-        left += [item for number, item in enumerate(cases) if number not in kept]
+            seen[test] += 1
     return left
 
 
@@ -162,7 +162,9 @@ def run_machine() -> Callable[..., None]:
         with config.configure(threads=1):
             run_state_machine_as_test(
                 make,
-                settings=settings(max_examples=effort.examples(examples), stateful_step_count=steps, deadline=None),
+                settings=settings(
+                    max_examples=effort.examples(examples, slow=True), stateful_step_count=steps, deadline=None
+                ),
             )
 
     return run

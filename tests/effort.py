@@ -15,10 +15,10 @@ if EFFORT not in ("quick", "usual", "nightly"):
 QUICK, NIGHTLY = EFFORT == "quick", EFFORT == "nightly"
 # the worker processes of pytest inherit it
 SEED = int(os.environ.setdefault("TEGULA_SEED", str(random.SystemRandom().randrange(2**32) if NIGHTLY else 0)))
-SLOW_CASES = 4
-"""Of a slow test with many parameters, how many of these are tried unless there is a whole night."""
 _EXAMPLES = 10
 """The most examples of a property in a quick run, and how many times as many a night tries."""
+_SLOW_SHARE = 3
+"""One in so many examples of a slow property is tried unless there is a whole night."""
 
 
 def amount(kind: str, usual: int, nightly: int) -> int:
@@ -26,6 +26,9 @@ def amount(kind: str, usual: int, nightly: int) -> int:
     return int(os.environ.get(f"TEGULA_{kind}", nightly if NIGHTLY else usual))
 
 
-def examples(usual: int) -> int:
+def examples(usual: int, *, slow: bool = False) -> int:
     """Return how many examples of a property or state machine are tried."""
-    return min(usual, _EXAMPLES) if QUICK else usual * _EXAMPLES if NIGHTLY else usual
+    if NIGHTLY:
+        return usual * _EXAMPLES
+    few = min(usual, _EXAMPLES)
+    return few if QUICK else max(few, usual // _SLOW_SHARE) if slow else usual

@@ -52,35 +52,28 @@ def test_unknown_efforts_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         load(monkeypatch, TEGULA_EFFORT="fast")
 
 
-def test_of_sampled_tests_one_in_so_many_is_left(request: pytest.FixtureRequest) -> None:
-    [plugin] = [found for found in request.config.pluginmanager.get_plugins() if hasattr(found, "left_to_the_night")]
-    mark = pytest.mark.sampled(one_in=3).mark
-
-    class Item:
-        path = Path("here")
-
-        def get_closest_marker(self, name: str) -> Any:
-            return mark if name == "sampled" else None
-
-    items = [Item() for _ in range(10)]
-    left = plugin.left_to_the_night(items)
-    assert [item for item in items if item not in left] == ([*items] if effort.NIGHTLY else items[::3])
-
-
-def test_of_a_slow_test_with_many_parameters_a_few_are_left(request: pytest.FixtureRequest) -> None:
+def test_what_is_left_to_the_night(request: pytest.FixtureRequest) -> None:
     [plugin] = [found for found in request.config.pluginmanager.get_plugins() if hasattr(found, "left_to_the_night")]
 
     class Item:
         path = Path("here")
 
-        def __init__(self, name: str) -> None:
+        def __init__(self, name: str, mark: Any) -> None:
             self.originalname = name
+            self.mark = mark.mark
 
         def get_closest_marker(self, name: str) -> Any:
-            return name == "slow" or None
+            return self.mark if self.mark.name == name else None
 
-    many, few = [Item("many") for _ in range(10)], [Item("few") for _ in range(3)]
-    left = plugin.left_to_the_night([*many, *few])
-    kept = [item for item in many if item not in left]
-    assert kept == (many if effort.NIGHTLY else [many[number] for number in (0, 3, 6, 9)])
-    assert not {*few} & {*left}
+    names = [f"test_{number}" for number in range(60)]
+    sampled = {name: [Item(name, pytest.mark.sampled(one_in=4)) for _ in range(9)] for name in names}
+    night, slow = Item("test_night", pytest.mark.nightly), [Item("test_slow", pytest.mark.slow) for _ in range(4)]
+    left = plugin.left_to_the_night([*(item for items in sampled.values() for item in items), night, *slow])
+    if effort.NIGHTLY:
+        assert left == []
+        return
+    assert night in left
+    assert not {*slow} & {*left}
+    kept = [[number for number, item in enumerate(items) if item not in left] for items in sampled.values()]
+    assert {numbers[0] for numbers in kept} == {0, 1, 2, 3}
+    assert all(numbers == [*range(numbers[0], 9, 4)] for numbers in kept)

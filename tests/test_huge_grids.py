@@ -61,6 +61,7 @@ def test_looking_at_a_huge_grid_takes_what_is_stored(vast: tegula.Array) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize("options", [{}, {"chunks": 3}, {"codecs": "zstd"}, {"select": slice(None, None, -1)}], ids=str)
 def test_converting_visits_what_is_stored(
     vast: tegula.Array, grid: tuple[tuple[int, ...], tuple[int, ...]], options: dict[str, Any]
@@ -249,6 +250,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="t
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=4)
 @needs_proc
 @pytest.mark.parametrize("selection", ["a[...]", "a[::-1]", "a[::2]", "a.read(out=np.empty(COUNT, 'i1')).result()"])
 def test_reading_many_chunks_takes_what_is_returned(selection: str) -> None:
@@ -302,6 +304,7 @@ assert (a[...] == 4).sum() == len(range(0, COUNT, 7))
     )
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @needs_proc
 @pytest.mark.parametrize("selection", ["...", "(slice(None, None, -1),)", "([0] * 20,)", "(0, None)"])

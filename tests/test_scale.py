@@ -182,6 +182,7 @@ def test_only_directories_with_temporary_files_are_opened_to_look_for_them(
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("count", [500, 1500])
 def test_consolidating_takes_the_memory_of_the_document(format: str, count: int) -> None:
@@ -227,6 +228,7 @@ print(convert(50), convert(1050))
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_converting_takes_memory_for_names_only(tmp_path: Path) -> None:
     command = [sys.executable, "-c", CONVERT, str(tmp_path)]  # other tests change the memory of this process
@@ -262,6 +264,7 @@ def test_a_hierarchy_deeper_than_the_interpreter_recurses(tmp_path: Path) -> Non
     assert [*store.list()] == []
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.once(executors="none")
 def test_the_program_shows_a_deep_hierarchy_or_says_why_it_can_not(tmp_path: Path) -> None:

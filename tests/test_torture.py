@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.effort import NIGHTLY
 
 import tegula
 from tegula import config
@@ -21,7 +22,9 @@ from tegula.runtime import executors
 
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-SECTIONS = ["updates", "kills", "corruption", "disk", "creation", "grids", "handles", "scale", "interrupts", "forks"]
+SECTIONS = ["updates", "kills", "corruption", "creation", "grids", "handles", "scale", "interrupts", "forks"]
+if NIGHTLY:
+    SECTIONS.append("disk")  # which is filled, and that takes longer than the others together
 
 
 def part(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -85,6 +88,7 @@ def test_a_checksum_tells(outcomes: dict[str, list[dict[str, Any]]]) -> None:
     assert by_none["error"] + by_none["wrong"] == by_checksum["error"] == 2
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_trouble_with_files_is_an_error(outcomes: dict[str, list[dict[str, Any]]]) -> None:
     full, refused, *obstacles = outcomes["disk"]

@@ -38,6 +38,7 @@ OFTEN += ["fillvalue", "dimension_separator", "serializer", "filters", "driver"]
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize("call", [*calls()])
 @pytest.mark.parametrize("keyword", OFTEN)
 def test_other_libraries_keywords_name_the_equivalent(call: str, keyword: str) -> None:

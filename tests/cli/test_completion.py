@@ -51,6 +51,7 @@ def test_codecs_are_completed() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_script_for_a_shell(shell: str) -> None:
     # otherwise typer looks for the shell that started the process
@@ -59,6 +60,7 @@ def test_the_script_for_a_shell(shell: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=7)
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

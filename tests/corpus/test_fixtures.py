@@ -43,6 +43,7 @@ def test_there_are_cases_of_every_library() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=3)
 @of_kind("array")
 def test_array_is_read_exactly(
     archive: str, case: dict[str, Any], unpacked: Path, check_values: Callable[..., None]
@@ -61,6 +62,7 @@ def test_array_is_read_exactly(
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=8)
 @of_kind("array", "group", "table")
 def test_documents_come_back_byte_for_byte(archive: str, case: dict[str, Any], unpacked: Path) -> None:
     documents = open_case(unpacked / archive, case).metadata.documents
@@ -101,6 +103,7 @@ def test_group(archive: str, case: dict[str, Any], unpacked: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=4)
 @of_kind("error")
 def test_damage_is_an_error_and_never_wrong_data(archive: str, case: dict[str, Any], unpacked: Path) -> None:
     tracemalloc.start()

@@ -57,6 +57,7 @@ def defined(file: str) -> set[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize(
     ("page", "file", "names"), ROWS, ids=[f"{page}:{file}:{names[0]}" for page, file, names in ROWS]
 )

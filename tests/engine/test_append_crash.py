@@ -21,7 +21,7 @@ from typing import Any
 import bcolz
 import numpy as np
 import pytest
-from tests.effort import amount
+from tests.effort import NIGHTLY, amount
 
 import tegula
 
@@ -188,6 +188,7 @@ def promised(path: Path) -> int:
     return struct.unpack("<q", said.read_bytes())[0] if said.exists() and said.stat().st_size else 0
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("kind", ["carray", "ctable"])
 def test_killed_at_any_moment(kind: str, tmp_path: Path, run: Run) -> None:
     random = np.random.default_rng(int(time.time()))
@@ -212,6 +213,7 @@ def test_killed_at_any_moment(kind: str, tmp_path: Path, run: Run) -> None:
     assert len(progress) > 1
 
 
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize("what", ["append", "trim"])
 @pytest.mark.parametrize("kind", ["carray", "ctable"])
 def test_killed_at_every_step(kind: str, what: str, tmp_path: Path, run: Run) -> None:
@@ -219,7 +221,7 @@ def test_killed_at_every_step(kind: str, what: str, tmp_path: Path, run: Run) ->
     create(path, kind)
     wanted = 2 if what == "append" else 9
     rows = 0
-    for step in range(1000):
+    for step in range(0, 1000, 1 if NIGHTLY else 3):
         if rows > wanted * BLOCK:
             tegula.open(path, mode="r+").resize(wanted * BLOCK)
         elif rows < wanted * BLOCK:
@@ -234,6 +236,7 @@ def test_killed_at_every_step(kind: str, what: str, tmp_path: Path, run: Run) ->
     assert step > 5
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("kind", ["carray", "ctable"])
 def test_no_append_is_lost_or_torn(kind: str, tmp_path: Path, run: Run) -> None:
     path = tmp_path / "x"
@@ -255,6 +258,7 @@ def test_no_append_is_lost_or_torn(kind: str, tmp_path: Path, run: Run) -> None:
         assert np.array_equal(theirs[name], expected)
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("kind", ["carray", "ctable"])
 def test_readers_see_what_was_there_at_one_moment(kind: str, tmp_path: Path, run: Run) -> None:
     path = tmp_path / "x"

@@ -117,6 +117,7 @@ def moments(layout: str, action: Action, other: Callable[[tegula.Store], Callabl
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=58)
 @pytest.mark.parametrize("second", ACTIONS)
 @pytest.mark.parametrize("first", ACTIONS)
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -226,6 +227,7 @@ def who(node: Any) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=9)
 @pytest.mark.parametrize(("format", "kind", "second_format", "second_kind"), PAIRS)
 def test_of_two_that_create_a_node_one_wins(format: str, kind: str, second_format: str, second_kind: str) -> None:
     for at in range(1, 10_000):
@@ -245,6 +247,7 @@ def test_of_two_that_create_a_node_one_wins(format: str, kind: str, second_forma
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=6)
 @pytest.mark.parametrize(("format", "kind", "second_format", "second_kind"), SIMPLE)
 def test_an_overwrite_wins_against_a_creation_at_the_same_time(
     format: str, kind: str, second_format: str, second_kind: str

@@ -68,6 +68,7 @@ NODES = ["array3", "zarr2", "zarr1", "bcolz", "table", "group2", "group3"]
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("node", NODES)
 @pytest.mark.parametrize("new", KINDS)
 @pytest.mark.parametrize("old", KINDS)

@@ -51,6 +51,7 @@ def old_in(store: Store, path: str, format: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("kind", STORES)
 @pytest.mark.parametrize("action", [tegula.copy, tegula.move])

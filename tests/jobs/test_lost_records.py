@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from faults import CHANGES, Fault, armed
+from tests.effort import NIGHTLY
 from tests.jobs.interrupting import a_source, contents
 
 import tegula
@@ -31,6 +32,7 @@ OPERATIONS: dict[str, Any] = {
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=12)
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("how", [{"resume": True}, {"resume": True, "overwrite": True}], ids=str)
 @pytest.mark.parametrize("left", [7, 11])
@@ -115,6 +117,7 @@ class Dying(MemoryStore):
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=6)
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("resumed", [True, False])
 def test_nothing_is_left_of_a_job_that_was_killed_while_it_completed(operation: str, resumed: bool) -> None:
@@ -145,6 +148,7 @@ def test_nothing_is_left_of_a_job_that_was_killed_while_it_completed(operation: 
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="the calls are told apart by /proc")
 @pytest.mark.parametrize("again", [{"resume": True}, {"resume": False}, {}], ids=str)
 def test_no_directory_is_left_of_a_job_that_was_killed_while_it_completed(
@@ -155,7 +159,7 @@ def test_no_directory_is_left_of_a_job_that_was_killed_while_it_completed(
     tegula.save(source, np.arange(12))
     calls = [entry for entry in _killed(source, tmp_path / "whole", -1) if entry[0] in CHANGES]
     first = max(number for number, (_, path) in enumerate(calls) if f"{DIRECTORY}/units" in path)
-    for number in count[first : len(calls)]:
+    for number in count[first : len(calls) : 1 if NIGHTLY else 3]:
         target = tmp_path / f"{number}"
         _killed(source, target, number)
         with suppress(tegula.AlreadyExistsError):

@@ -159,6 +159,7 @@ def test_a_repair_does_not_overwrite_a_change() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("workers", [None, 2])
 def test_a_conversion_takes_no_misplaced_chunks_for_missing_ones(workers: int | None, tmp_path: Path) -> None:
     store = LocalStore(tmp_path / "source")

@@ -63,6 +63,7 @@ def with_zarr(store: LocalStore) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=23)
 @pytest.mark.parametrize(("key", "document"), CASES)
 def test_what_zarr_python_reads_is_read_alike(key: str, document: dict[str, Any], tmp_path: Any) -> None:
     raw = json.dumps(document).encode()

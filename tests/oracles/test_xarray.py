@@ -74,6 +74,7 @@ def opened(path: Path, **options: Any) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=8)
 @pytest.mark.parametrize(("old", "new"), WAYS)
 @pytest.mark.parametrize("chunks", [None, 1])
 def test_a_data_set_is_identical_after_conversion_and_after_the_way_back(

@@ -81,6 +81,7 @@ def by_zarr(refs: Any, path: str, zarr_format: int) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=33)
 @pytest.mark.parametrize("form", FORMS)
 def test_every_array_reads_the_same(form: str, archive: str, corpus: Any, same: Any, tmp_path: Path) -> None:
     refused: set[str] = set()
@@ -345,6 +346,7 @@ def test_on_a_web_server(http_server: Any, tmp_path: Path) -> None:
     assert found[...].tolist() == expected
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_memory_for_parquet_does_not_grow_with_the_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     number = 100_000

@@ -62,6 +62,7 @@ finally:
 """
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("executor", ["auto", "reference"])
 def test_after_it_nothing_is_imported(tmp_path: Path, executor: str) -> None:
     assert run(WITHOUT_IMPORTS, str(tmp_path), "loaded", executor=executor) == "[]\n"
@@ -189,6 +190,7 @@ def place() -> Iterator[Path]:
         yield path
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can do this")
 @pytest.mark.parametrize("executor", ["auto", "reference"])
 @pytest.mark.parametrize("lost", ["root directory", "privileges"])

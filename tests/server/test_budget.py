@@ -157,6 +157,7 @@ def test_a_small_download_is_complete_at_once(format: str) -> None:
     assert begun.blocks is None
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_memory_with_one_large_chunk(tmp_path: Path) -> None:

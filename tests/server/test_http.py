@@ -103,6 +103,7 @@ def test_other_methods(get: Any, method: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize(
     ("header", "start", "stop"),
     [
@@ -155,6 +156,7 @@ def test_ranges_of_computed_values(get: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=5)
 @pytest.mark.parametrize("target", [CHUNK, "/zarr.json", "/made/zarr.json", "/made/c/0", "/as/float64/stored/c/0"])
 def test_conditional_requests(get: Any, target: str) -> None:
     tag = get(target).headers["etag"]

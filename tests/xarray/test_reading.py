@@ -53,6 +53,7 @@ def assert_same(found: Any, expected: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("archive", sorted(path.stem for path in FIXTURES.glob("*.zip")))
 def test_what_other_libraries_wrote_is_read_exactly(archive: str, tmp_path: Path) -> None:
     cases = unpack(archive, tmp_path)

@@ -53,6 +53,7 @@ def leave_behind(store: Watched, rows: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=6)
 @pytest.mark.parametrize("executor", ["auto", "reference"])
 @pytest.mark.parametrize("concurrency", [0, 8], ids=["local", "remote"])
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -120,6 +120,7 @@ def test_another_append_may_come_at_any_moment(format: str, known: bool) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("known", [False, True])
 def test_two_appends_may_be_under_way_at_once(format: str, known: bool) -> None:
@@ -200,6 +201,7 @@ def test_an_append_may_come_at_any_moment_of_a_resize(format: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("what", ["append", "shrink", "grow"])
 @pytest.mark.parametrize("alone", [False, True])
@@ -240,6 +242,7 @@ class Full(Interrupted):
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize("known", [False, True])
@@ -301,6 +304,7 @@ def test_an_append_that_fails_after_a_write_is_not_made_twice(format: str, alone
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("known", [False, True])
 def test_an_append_that_fails_leaves_the_rows_of_another_one(format: str, known: bool) -> None:

@@ -346,6 +346,7 @@ PARTS: list[Operation] = [
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize(
     ("format", "items", "exact", "shards"),
     [*((*case, False) for case in LARGE), *((*case, True) for case in LARGE if case[0] == "zarr3")],
@@ -393,6 +394,7 @@ def test_the_kernel_does_the_work(tmp_path: Any, monkeypatch: Any, codec: str | 
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("damage", ["truncated", "empty", "longer", "zeroed"])
 @pytest.mark.parametrize("codec", [None, "zstd", "blosc", "gzip", "crc32c", "numcodecs.lz4", "numcodecs.bz2"])
 @pytest.mark.parametrize("shards", [None, 40])
@@ -412,6 +414,7 @@ def test_damaged_chunks(tmp_path: Any, codec: str | None, damage: str, shards: i
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize("side", [40, 200])
 @pytest.mark.parametrize("local", [True, False])
 @pytest.mark.parametrize(

@@ -65,6 +65,7 @@ def cases(root: Path, archive: Path) -> Iterator[tuple[dict[str, Any], Path]]:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("archive", sorted(FIXTURES.glob("*.zip")), ids=lambda path: path.stem)
 def test_files_of_other_libraries_are_clean_and_damaged_ones_are_not(archive: Path, tmp_path: Path) -> None:
     for case, store in cases(tmp_path, archive):
@@ -91,6 +92,7 @@ def test_the_examples_are_clean() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("corpus", ["zarr04", "zarr1", "zarr2", "zarr3", "zarr3draft"])
 def test_the_arrays_of_the_corpora_are_clean(corpus: str, unpacked_sample: Callable[[str], Path]) -> None:
     folder = unpacked_sample(corpus)

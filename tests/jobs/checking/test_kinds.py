@@ -265,6 +265,7 @@ def unequal(first: int, second: int) -> MemoryStore:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize(("kind", "key", "make", "damage", "severity"), CASES)
 def test_damage_is_found_once(
     kind: str, key: str, make: Callable[[], MemoryStore], damage: Damage, severity: str | None

@@ -182,6 +182,7 @@ def test_parts_that_run_at_the_same_time_share_all_levels() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("runner", ["threads", "processes", "dask"])
 def test_each_runner(runner: str, tmp_path: Path) -> None:
     if runner == "dask":
@@ -237,6 +238,7 @@ print(peak() - before)
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell")
 @pytest.mark.parametrize(("method", "shards", "most"), [("mean", None, 2**25), ("mode", (1000, 1000), 2**26)])

@@ -65,6 +65,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> FsspecStore:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=2)
 def test_every_name_is_one_file_and_no_pattern(store: FsspecStore) -> None:
     for name in NAMES:
         store.set(name, name.encode())
@@ -381,6 +382,7 @@ RANGES = [(0, None), (3, None), (12, None), (-4, None), (-15, None), (0, 0), (0,
           (40, 2), (-4, 2), (-15, 2), (0, 10)]  # fmt: skip
 
 
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("ranges", [True, False])
 def test_a_web_server(ranges: bool, http_server: Any, plain_server: str, tmp_path: Path) -> None:
     address, folder = plain_server, tmp_path
@@ -492,6 +494,7 @@ assert store.get("a") == b"1"
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.parametrize("kind", ["memory", "file", "s3"])
 def test_a_forked_child_makes_connections_of_its_own(kind: str, s3_server: Any, tmp_path: Path) -> None:
@@ -526,6 +529,7 @@ def test_equal_stores() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=2)
 def test_arrays_and_groups(store: FsspecStore) -> None:
     group = tegula.create_group(store)
     array = group.create_array("d/a", shape=(50, 40), chunks=(7, 9), dtype="f4", attributes={"unit": "K"})

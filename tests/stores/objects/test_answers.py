@@ -133,6 +133,7 @@ VALUES = {"a": bytes(range(250)), "empty": b"", "b c/é%20": b"0123456789" * 10}
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=14)
 @pytest.mark.parametrize(("encoder", "length"), [*product(ENCODERS, ["known", "chunked", "close"])])
 @pytest.mark.parametrize(
     ("ranges", "state"), [(True, "etag"), (False, "etag"), (True, "date"), (True, "none"), (False, "none")]
@@ -157,6 +158,7 @@ def test_every_form_of_an_answer_is_read_as_the_same_value(encoder: str, length:
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize(("encoder", "length"), [("gzip", "known"), ("plain", "chunked"), ("gzip", "chunked")])
 def test_a_data_set_is_read(tmp_path: Path, encoder: str, length: str) -> None:
     group = tegula.create_group(MemoryStore())
@@ -233,6 +235,7 @@ def test_a_body_that_can_not_be_decoded_is_an_error(encoder: Any, message: str, 
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("length", ["known", "chunked"])
 def test_a_body_costs_no_more_than_the_settings_allow(length: str) -> None:
     bomb = {"a": bytes(10**8), "zarr.json": b" " * 10**8}

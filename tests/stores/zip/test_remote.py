@@ -62,6 +62,7 @@ RANGES = [None, (0, 4), (3, 100), (-4, None), (-400, 2), (0, 0), (9, None), (3_0
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=23)
 @pytest.mark.parametrize("method", METHODS)
 def test_members_are_read_as_from_a_file(store: Store, method: int, tmp_path: Path) -> None:
     members = {"a": b"x" * 5000, "b/c": b"", "é/日本": b"1", "d": random.Random(0).randbytes(3000), "b/e": b"22"}

@@ -500,6 +500,7 @@ def test_comments_and_directories_and_what_stands_before_an_archive(path, reader
     assert contents(path) == {"folder/a": b"1", "b": b"3"}
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @readers
 def test_more_members_than_the_old_format_counts(path, reader):
@@ -681,6 +682,7 @@ def lie(path, **fields):
 
 
 @pytest.mark.slow
+@pytest.mark.sampled(one_in=3)
 @readers
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
