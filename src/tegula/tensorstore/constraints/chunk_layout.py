@@ -35,7 +35,6 @@ from tegula.tensorstore.json.binding import (
     read_indices,
     read_int64,
     read_ratios,
-    same_rank,
     take,
 )
 from tegula.tensorstore.json.values import pretty, to_json_value
@@ -210,7 +209,9 @@ class _Vectors(Constraints):
 
     def _set_rank(self, rank: int) -> None:
         """Set the rank."""
-        self._rank = same_rank(self._rank, rank)
+        if self._rank not in (None, rank):
+            raise invalid(f"Rank {rank} does not match existing rank {self._rank}")
+        self._rank = rank
 
     def _set_part(self, part: str, value: Any, hard: bool) -> None:
         """Merge in a constraint on a part; a size of -1 is always soft."""

@@ -47,7 +47,6 @@ __all__ = [
     "read_int64",
     "read_member",
     "read_ratios",
-    "same_rank",
     "string",
     "take",
     "take_members",
@@ -310,13 +309,6 @@ def check_rank(rank: Any) -> int:
     if not 0 <= number <= MAX_RANK:
         raise invalid(f"Rank {number} is outside valid range [0, {MAX_RANK}]")
     return number
-
-
-def same_rank(existing: int | None, rank: int) -> int:
-    """Return a rank if it agrees with the existing one."""
-    if existing is not None and existing != rank:
-        raise invalid(f"Rank {rank} does not match existing rank {existing}")
-    return rank
 
 
 def nested_shape(value: Any, depth: int = MAX_RANK + 1) -> list[int]:

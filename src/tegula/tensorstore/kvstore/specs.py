@@ -405,7 +405,7 @@ class KvStoreSpec:
     def _stripped(self) -> KvStoreSpec:
         """Return the spec without resources."""
         other = self.copy()
-        other._bindings = Bindings(_RESOURCES[self._kind.name])
+        other._bindings = self._bindings.stripped()
         other._base = None if self._base is None else self._base._stripped()
         return other
 
