@@ -252,9 +252,9 @@ class _Vectors(Constraints):
         return (self._rank, *map(self._vector, self._own))
 
 
-def _constraint(part: str, hard: bool, doc: str) -> Any:
-    """Return the property for the hard or soft constraints on a part."""
-    return property(lambda self: self._only(part, hard), doc=doc)
+def _from(method: str, *args: Any, doc: str) -> Any:
+    """Return the read-only property that calls a method with these arguments."""
+    return property(lambda self: getattr(self, method)(*args), doc=doc)
 
 
 class ChunkGrid(_Vectors):
@@ -325,18 +325,22 @@ class ChunkGrid(_Vectors):
     ndim = rank
     """Number of dimensions; None if it is unknown."""
 
-    shape: tuple[int | None, ...] | None = _constraint(
-        "shape", True, "Hard constraints on the shape; None if the rank is unknown."
+    shape: tuple[int | None, ...] | None = _from(
+        "_only", "shape", True, doc="Hard constraints on the shape; None if the rank is unknown."
     )
-    shape_soft_constraint: tuple[int | None, ...] | None = _constraint("shape", False, "Soft constraints on the shape.")
-    aspect_ratio: tuple[float | None, ...] | None = _constraint(
-        "aspect_ratio", True, "Hard constraints on the aspect ratio."
+    shape_soft_constraint: tuple[int | None, ...] | None = _from(
+        "_only", "shape", False, doc="Soft constraints on the shape."
     )
-    aspect_ratio_soft_constraint: tuple[float | None, ...] | None = _constraint(
-        "aspect_ratio", False, "Soft constraints on the aspect ratio."
+    aspect_ratio: tuple[float | None, ...] | None = _from(
+        "_only", "aspect_ratio", True, doc="Hard constraints on the aspect ratio."
     )
-    elements: int | None = _constraint("elements", True, "Hard constraint on the number of elements.")
-    elements_soft_constraint: int | None = _constraint("elements", False, "Soft constraint on the number of elements.")
+    aspect_ratio_soft_constraint: tuple[float | None, ...] | None = _from(
+        "_only", "aspect_ratio", False, doc="Soft constraints on the aspect ratio."
+    )
+    elements: int | None = _from("_only", "elements", True, doc="Hard constraint on the number of elements.")
+    elements_soft_constraint: int | None = _from(
+        "_only", "elements", False, doc="Soft constraint on the number of elements."
+    )
 
     def _numbers(self, rank: int) -> tuple[list[int], list[float], int | None]:
         """Return the constraints in the first dimensions: sizes and ratios (0 for none), and number of elements."""
@@ -370,11 +374,6 @@ def _usages(prefix: str, part: str) -> tuple[str, ...]:
     if prefix != "chunk":
         return (prefix.removesuffix("_chunk"),)
     return USAGES if part == "aspect_ratio" else USAGES[:2]
-
-
-def _grid_property(usage: str, doc: str) -> Any:
-    """Return the property for a copy of a grid."""
-    return property(lambda self: self._grids[usage].copy(), doc=doc)
 
 
 class ChunkLayout(_Vectors):
@@ -472,58 +471,57 @@ class ChunkLayout(_Vectors):
     ndim = rank
     """Number of dimensions; -1 if it is unknown."""
 
-    @property
-    def inner_order(self) -> tuple[int, ...] | None:
-        """Hard constraint on the order of the dimensions inside a chunk."""
-        return self._order(True)
-
-    @property
-    def inner_order_soft_constraint(self) -> tuple[int, ...] | None:
-        """Soft constraint on the order of the dimensions inside a chunk."""
-        return () if self._rank == 0 else self._order(False)
-
-    grid_origin: tuple[int | None, ...] | None = _constraint(
-        "grid_origin", True, "Hard constraints on the origin of the grid."
+    inner_order: tuple[int, ...] | None = _from(
+        "_order", True, doc="Hard constraint on the order of the dimensions inside a chunk."
     )
-    grid_origin_soft_constraint: tuple[int | None, ...] | None = _constraint(
-        "grid_origin", False, "Soft constraints on the origin of the grid."
+    inner_order_soft_constraint: tuple[int, ...] | None = _from(
+        "_order", False, doc="Soft constraint on the order of the dimensions inside a chunk."
     )
-    write_chunk: ChunkGrid = _grid_property("write", "Constraints on the chunks for efficient writes; a copy.")
-    read_chunk: ChunkGrid = _grid_property("read", "Constraints on the chunks for efficient reads; a copy.")
-    codec_chunk: ChunkGrid = _grid_property("codec", "Constraints on the chunks within the codec; a copy.")
+    grid_origin: tuple[int | None, ...] | None = _from(
+        "_only", "grid_origin", True, doc="Hard constraints on the origin of the grid."
+    )
+    grid_origin_soft_constraint: tuple[int | None, ...] | None = _from(
+        "_only", "grid_origin", False, doc="Soft constraints on the origin of the grid."
+    )
+    write_chunk: ChunkGrid = _from("_copy_of", "write", doc="Constraints on the chunks for efficient writes; a copy.")
+    read_chunk: ChunkGrid = _from("_copy_of", "read", doc="Constraints on the chunks for efficient reads; a copy.")
+    codec_chunk: ChunkGrid = _from("_copy_of", "codec", doc="Constraints on the chunks within the codec; a copy.")
+    write_chunk_template: IndexDomain = _from(
+        "_template",
+        "write",
+        doc="The domain of the write chunk at the grid's origin; unbounded in dimensions without hard constraints.",
+    )
+    read_chunk_template: IndexDomain = _from(
+        "_template",
+        "read",
+        doc="The domain of the read chunk at the grid's origin; unbounded in dimensions without hard constraints.",
+    )
 
     def _grid(self, usage: str) -> ChunkGrid:
         """Return the grid for ``"write"``, ``"read"`` or ``"codec"``, not a copy."""
         return self._grids[usage]
 
+    def _copy_of(self, usage: str) -> ChunkGrid:
+        return self._grids[usage].copy()
+
     def _order(self, hard: bool) -> tuple[int, ...] | None:
         order = self._parts.get("inner_order")
+        if self._rank == 0 and not hard:
+            return ()
         return None if order is None or order.hard[0] != hard else order.values
 
-    def _chunk_template(self, usage: str) -> list[tuple[int, int] | None]:
-        """Return origin and size of the first chunk in each dimension; None unless both have hard constraints."""
+    def _template(self, usage: str) -> IndexDomain:
+        """Return the domain of the first chunk of a grid."""
         if self._rank is None:
             raise invalid("Rank of chunk layout is unspecified")
-        template: list[tuple[int, int] | None] = []
+        dims = [Dim() for _ in range(self._rank)]
         sizes = self._grid(usage)._vector("shape").only(True)
         for axis, (origin, size) in enumerate(zip(self._vector("grid_origin").only(True), sizes, strict=True)):
-            if origin is None or size is None:
-                template.append(None)
-                continue
-            if origin + size > MAX_INDEX + 2:
-                raise invalid(f"Origin {origin} and size {size} of chunks are too large for dimension {axis}")
-            template.append((origin, size))
-        return template
-
-    @property
-    def write_chunk_template(self) -> IndexDomain:
-        """The domain of the write chunk at the grid's origin; unbounded in dimensions without hard constraints."""
-        return _template_domain(self._chunk_template("write"))
-
-    @property
-    def read_chunk_template(self) -> IndexDomain:
-        """The domain of the read chunk at the grid's origin; unbounded in dimensions without hard constraints."""
-        return _template_domain(self._chunk_template("read"))
+            if origin is not None and size is not None:
+                if origin + size > MAX_INDEX + 2:
+                    raise invalid(f"Origin {origin} and size {size} of chunks are too large for dimension {axis}")
+                dims[axis] = Dim(inclusive_min=origin, exclusive_max=origin + size)
+        return IndexDomain(dims).mark_bounds_implicit[False]
 
     def _set_rank(self, rank: int) -> None:
         """Set the rank."""
@@ -609,15 +607,6 @@ class ChunkLayout(_Vectors):
 
     def __repr__(self) -> str:
         return pretty(self.to_json(), "ChunkLayout(", ")")
-
-
-def _template_domain(template: list[tuple[int, int] | None]) -> IndexDomain:
-    return IndexDomain(
-        [
-            Dim() if interval is None else Dim(inclusive_min=interval[0], exclusive_max=sum(interval))
-            for interval in template
-        ]
-    ).mark_bounds_implicit[False]
 
 
 _GRID_KEYWORDS: dict[str, tuple[str, str, bool]] = {
