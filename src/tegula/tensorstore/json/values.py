@@ -167,7 +167,7 @@ def _flat(value: Any) -> str:
         return "[" + ", ".join(map(_flat, value)) + "]"
     if isinstance(value, str):
         return _literal(value)
-    return repr(value)
+    return "null" if isinstance(value, float) and not math.isfinite(value) else repr(value)
 
 
 def _literal(text: Any) -> str:
