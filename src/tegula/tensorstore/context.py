@@ -36,12 +36,7 @@ from tegula.tensorstore.json.binding import (
 )
 from tegula.tensorstore.json.values import pretty, to_json_value
 
-__all__ = [
-    "Bindings",
-    "Context",
-    "MemoryKeys",
-    "SpecBuilder",
-]
+__all__ = ["Bindings", "Context", "MemoryKeys", "SpecBuilder"]
 
 
 def _any_text(key: Any) -> str:

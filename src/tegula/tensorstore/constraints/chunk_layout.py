@@ -42,6 +42,13 @@ from tegula.tensorstore.json.values import pretty, to_json_value
 __all__ = ["MAX_INDEX", "ChunkLayout", "Constraints", "Vector"]
 
 
+MAX_INDEX = 2**62 - 2
+USAGES = ("write", "read", "codec")
+_SOFT: Final = "_soft_constraint"
+_GRIDS = ("chunk", "write_chunk", "read_chunk", "codec_chunk")
+_GRID_PARTS = ("shape", "aspect_ratio", "elements")
+
+
 class Constraints(ABC):
     """Base class of `Schema`, `ChunkLayout` and its grids."""
 
@@ -82,13 +89,6 @@ class Constraints(ABC):
 
     def __hash__(self) -> int:
         raise type_error(f"unhashable type: '{self._name}'")
-
-
-MAX_INDEX = 2**62 - 2
-USAGES = ("write", "read", "codec")
-_SOFT: Final = "_soft_constraint"
-_GRIDS = ("chunk", "write_chunk", "read_chunk", "codec_chunk")
-_GRID_PARTS = ("shape", "aspect_ratio", "elements")
 
 
 class Vector(NamedTuple):

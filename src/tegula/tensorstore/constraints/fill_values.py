@@ -15,16 +15,7 @@ from tegula.tensorstore.errors import StatusError, annotate, invalid, type_error
 from tegula.tensorstore.json.binding import nested_array, nested_shape
 from tegula.tensorstore.json.values import NumberRangeError, to_json_value
 
-__all__ = [
-    "as_dtype",
-    "check_broadcast",
-    "equal",
-    "from_argument",
-    "from_json",
-    "read_elements",
-    "stripped",
-    "to_json",
-]
+__all__ = ["as_dtype", "check_broadcast", "equal", "from_argument", "from_json", "read_elements", "stripped", "to_json"]
 
 Array: TypeAlias = npt.NDArray[Any]
 

@@ -33,15 +33,7 @@ from tegula.tensorstore.json.binding import (
 from tegula.tensorstore.json.values import key_bytes, key_text, pretty, sound_text, to_json_value
 from tegula.tensorstore.kvstore.paths import check_file_path, decode_url_path, encode_url_path, split_url
 
-__all__ = [
-    "GCS",
-    "HTTP",
-    "S3",
-    "KvStoreSpec",
-    "join_paths",
-    "pipeline",
-    "spec_of_pipeline",
-]
+__all__ = ["GCS", "HTTP", "S3", "KvStoreSpec", "join_paths", "pipeline", "spec_of_pipeline"]
 
 
 @dataclass(frozen=True)
