@@ -88,7 +88,7 @@ TENSORSTORE: dict[str, set[str]] = {
     "context": _JSON,
     "kvstore": {*_JSON, *_FUTURES, "context"},
     "spec": {*_CONSTRAINTS, *_KVSTORE},
-    "views": {*_INDEX, "spec"},
+    "views": {*_CONSTRAINTS, "spec"},
     "drivers": {*_SPEC, "views"},
     "sources": _CONSTRAINTS,
     "store": {*_DRIVERS, "sources"},

@@ -97,7 +97,8 @@ def test_converting_reads_and_writes_each_array_once(format: str, wanted: str) -
     done = work_for_one(lambda source, target: tegula.convert(source, target, format=wanted), format)
     assert done["set"] == {"zarr2": 3, "zarr3": 2}[wanted]  # the documents and the chunk
     assert done["list"] == 1
-    assert done["get"] <= 12  # some to compare the documents of the source at the end
+    # some to compare the documents of the source at the end, and those of netCDF beside those of Zarr v2
+    assert done["get"] <= {"zarr2": 16, "zarr3": 12}[format]
     assert done["size"] <= 9  # documents of other formats, that would win over those just written
 
 

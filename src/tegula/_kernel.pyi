@@ -112,7 +112,7 @@ class Array:
     @property
     def checks(self) -> bool:
         """Whether the store itself checks that what it reads and writes belongs to the node; else the caller has to."""
-    def get(self, selection: object, threads: int, missing: Callable[[], object]) -> Any:
+    def get(self, selection: object, threads: int, missing: Callable[[], object] | None) -> Any:
         """Read a selection of ints, slices and an ellipsis; ``None`` if this method does not support it.
 
         It is ``None``, too, if the array has become shorter than the selection.
@@ -123,11 +123,12 @@ class Array:
         out: npt.NDArray[Any],
         offset: int,
         threads: int,
-        missing: Callable[[], object],
+        missing: Callable[[], object] | None,
     ) -> bool:
         """Read what a plan selects into `out`; return ``False`` if `out` is not supported, or the array became shorter.
 
-        `missing` is called if a chunk is not stored, unless the store itself checks the node.
+        `missing` is called if a chunk is not stored, unless the store itself checks the node. If it is ``None``,
+        `NotFoundError` is raised, also for an inner chunk that a shard lacks.
         """
     def set(
         self,

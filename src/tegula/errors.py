@@ -22,6 +22,7 @@ translate it into the exceptions of these.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from errno import EACCES, EEXIST, ENOENT
 from typing import ClassVar
 
@@ -140,6 +141,17 @@ class NotFoundError(TegulaError, KeyError, FileNotFoundError):
     is_stale: bool = False
     strerror = property(_message)
     filename = property(_path)
+
+
+def not_stored(around: Sequence[Sequence[int]]) -> NotFoundError:
+    """Make the error for a chunk that is not stored, where reads must not use the fill value in its place.
+
+    `around` has the coordinates of the chunk; for an inner chunk of a shard first those of the shard.
+    """
+    first, *inner = (f"({', '.join(map(str, coords))}{',' if len(coords) == 1 else ''})" for coords in around)
+    if not inner:
+        return NotFoundError(f"the chunk {first} is not stored")
+    return NotFoundError(f"the inner chunk {' in '.join(reversed(inner))} of the shard {first} is not stored")
 
 
 class AlreadyExistsError(TegulaError, FileExistsError):

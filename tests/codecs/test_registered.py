@@ -127,6 +127,23 @@ def test_reshape_beside_other_codecs(codecs: list[Any]) -> None:
     assert np.array_equal(through_both(part, codecs, fill_value=-1), part)
 
 
+@pytest.mark.parametrize(
+    ("chunk", "shape"), [((1, 6, 1), (6,)), ((4, 1, 5), (4, 5)), ((1, 1, 1), (1,)), ((4, 6, 5), (4, 6, 5))]
+)
+def test_squeeze(chunk: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    chain = chain_of(["zarrs.squeeze", "bytes"], "i4", chunk)
+    assert chain.array_codecs[0].shape(chunk) == shape
+    inner = {"name": "sharding_indexed", "chunk_shape": [1] * len(shape), "codecs": ["bytes", "crc32c"]}
+    turn = {"name": "transpose", "order": [*range(len(shape))][::-1]}
+    for rest in (["bytes"], ["bytes", "zstd"], [inner], [turn, "bytes"]):
+        values = through_both(VALUES, [{"name": "zarrs.squeeze"}, *rest], chunks=chunk, fill_value=-1)
+        assert np.array_equal(values, VALUES)
+    with pytest.raises(UnsupportedError, match="different shapes"):
+        through_both(VALUES, [{"name": "zarrs.squeeze"}, "bytes"], chunks=([1, 3], 6, 5))
+    with pytest.raises(MetadataError):
+        chain_of([("zarrs.squeeze", {"axis": 0}), "bytes"], "i4", chunk)
+
+
 def test_reshape_of_chunks_of_varying_shapes() -> None:
     codecs = [{"name": "reshape", "shape": [[0, 1], [2]]}, "bytes"]
     assert np.array_equal(through_both(VALUES, codecs, chunks=([1, 3], 6, [2, 3])), VALUES)

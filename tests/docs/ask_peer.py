@@ -10,6 +10,8 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
+
 
 def read_zarr(path):
     import zarr  # noqa: PLC0415 - only one of these libraries is installed
@@ -33,7 +35,12 @@ def read_zarrs(path):
     try:
         return tensor.to_numpy()
     except TypeError:  # NumPy has no such type
-        return None
+        if not hasattr(tensor, "mask"):
+            return None
+        mask = tensor.mask.to_numpy()
+        values = np.frombuffer(tensor.data.buffer(), "u1").reshape(*mask.shape, -1)
+        records = np.concatenate([values, mask.view("u1")[..., None]], axis=-1)
+        return records.view(f"V{records.shape[-1]}")[..., 0]
 
 
 READERS = {

@@ -78,10 +78,8 @@ CASES: list[Case] = [
     Case("data type", "struct", {"dtype": {"name": "struct", "configuration": {"fields": _FIELDS}}}, {}),
     Case("data type", "structured", {"dtype": {"name": "structured", "configuration": {"fields": [
         ["x", "int16"], ["y", "float32"]]}}}, {}),
-    Case("data type", "zarrs.optional", {}, {
-        "data_type": {"name": "zarrs.optional", "configuration": {"name": "int32", "configuration": {}}},
-        "fill_value": None, "codecs": [{"name": "zarrs.optional", "configuration": {
-            "mask_codecs": [{"name": "packbits"}], "data_codecs": [{"name": "bytes"}]}}]}),
+    Case("data type", "zarrs.optional", {"dtype": {
+        "name": "zarrs.optional", "configuration": {"name": "int32", "configuration": {}}}}, {}),
     _codec("bytes", "bytes"),
     _codec("packbits", {"name": "packbits"}),
     _codec("sharding_indexed", _SHARDS, chunks=(4, 4)),
@@ -105,8 +103,7 @@ CASES: list[Case] = [
             {"name": "gzip", "configuration": {"level": 1}}]}}]}),
     Case("codec", "vlen-array", {"dtype": "string", "fill_value": ""}, {"codecs": [{"name": "vlen-array"}]}),
     Case("codec", "zarrs.vlen_v2", {"dtype": "string", "fill_value": ""}, {"codecs": [{"name": "zarrs.vlen_v2"}]}),
-    Case("codec", "zarrs.squeeze", {}, {"codecs": [{"name": "zarrs.squeeze"}, {"name": "bytes", "configuration": {
-        "endian": "little"}}]}),
+    _codec("zarrs.squeeze", {"name": "zarrs.squeeze"}, "bytes", chunks=(1, 4)),
     Case("chunk grid", "regular", {"dtype": "int32"}, {}),
     Case("chunk grid", "rectilinear", {"dtype": "int32", "chunks": ([1, 3], [2, 2])}, {}),
     Case("chunk grid", "zarrs.regular_bounded", {"dtype": "int32", "chunks": ([3, 1], [3, 1])}, {
@@ -118,8 +115,7 @@ CASES: list[Case] = [
     Case("chunk key encoding", "zarrs.default_suffix", {"dtype": "int32", "chunk_key_encoding": {
         "name": "suffix", "configuration": {"suffix": ".bin"}}}, {"chunk_key_encoding": {
             "name": "zarrs.default_suffix", "configuration": {"separator": "/", "suffix": ".bin"}}}),
-    Case("chunk key encoding", "fanout", {}, {"chunk_key_encoding": {
-        "name": "fanout", "configuration": {"max_children": 1001}}}),
+    Case("chunk key encoding", "fanout", {"dtype": "int32", "chunk_key_encoding": {"name": "fanout"}}, {}),
     Case("extra member", "must_understand: false", {"dtype": "int32"}, {"extra": {"must_understand": False}}),
 ]  # fmt: skip
 
@@ -185,7 +181,7 @@ def outcome_of(case: Case) -> tuple[str, str]:
         with config.configure(executor=executor):
             assert _same(tegula.open_array(store)[...], before)
         found.append(executor)
-    native = "kernel" in found and array.stored.chain.native is not None
+    native = "kernel" in found and array.stored.chain.native is not None and not array.metadata.keys.digits
     return "reads, writes", "kernel" if native else "reference"
 
 

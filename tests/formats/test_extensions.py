@@ -66,9 +66,88 @@ def test_suffixes_that_are_not_valid(configuration: Any) -> None:
         keys_from_json({"name": "suffix", "configuration": configuration})
 
 
+FANOUT = {"name": "fanout", "configuration": {"max_children": 1000}}
+
+
+@pytest.mark.parametrize(
+    ("coords", "key"),  # the examples of the proposal
+    [
+        ((), "c"),
+        ((0,), "c/0/000"),
+        ((12,), "c/0/012"),
+        ((1234, 5, 0, 6789012), "c/1/001/234/0/005/0/000/2/006/789/012"),
+    ],
+)
+def test_keys_in_short_directories(coords: tuple[int, ...], key: str) -> None:
+    keys = keys_from_json(FANOUT)
+    assert keys.encode(coords) == key
+    assert keys.decode(key, len(coords)) == coords
+    assert keys.decode(key, len(coords) + 1) is None
+    assert keys_from_json(keys_to_json(keys)) == keys == keys_from_json("fanout")
+    with_suffix = keys_from_json({"name": "suffix", "configuration": {"suffix": ".b", "base-encoding": FANOUT}})
+    assert with_suffix.encode(coords) == f"{key}.b"
+    assert with_suffix.decode(f"{key}.b", len(coords)) == coords
+    assert keys_from_json(keys_to_json(with_suffix)) == with_suffix
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["c/0", "c/0/12", "c/0/0012", "c/1/000/012", "c/1/012", "c/00/012", "c/0/012/", "c/0/01a", "c/-1/012", "c/0/ 12"],
+)
+def test_keys_that_belong_to_no_chunk(key: str) -> None:
+    assert keys_from_json(FANOUT).decode(key, 1) is None
+
+
+@pytest.mark.parametrize("before", ["", "a{0}/b"])
+def test_an_array_in_short_directories(before: str) -> None:
+    encoding = {"name": "fanout", "configuration": {"max_children": 100}}
+    store = tegula.MemoryStore()
+    array = tegula.create_array(
+        store, path=before, shape=(12345, 2), chunks=(10, 2), dtype="i4", chunk_key_encoding=encoding
+    )
+    values = np.arange(12345 * 2).reshape(12345, 2) + 1
+    array[...] = values
+    keys = sorted(key.removeprefix(f"{before}/") for key in store.list() if "zarr.json" not in key)
+    assert len(keys) == 1235
+    assert keys == [array.metadata.keys.encode((number, 0)) for number in range(1235)]  # in the order of the numbers
+    folders: dict[str, set[str]] = {}
+    for key in keys:
+        parts = key.split("/")
+        for depth in range(1, len(parts)):
+            folders.setdefault("/".join(parts[:depth]), set()).add(parts[depth])
+    assert max(map(len, folders.values())) == 100
+    opened = tegula.open_array(store, "r+", path=before)
+    assert np.array_equal(opened[...], values)
+    assert np.array_equal(opened.oindex[[12344, 3], [1]], values[np.ix_([12344, 3], [1])])
+    assert opened.nchunks_initialized() == 1235
+    assert tegula.check(store).findings == []
+    opened.resize((1000, 2))
+    opened.append(values[:5])
+    assert np.array_equal(opened[...], np.concatenate([values[:1000], values[:5]]))
+    assert sum("zarr.json" not in key for key in store.list()) == 101
+    for name in ("zarr2", "zarr3"):
+        converted = tegula.MemoryStore()
+        tegula.convert(opened, converted, format=name, verify=True)
+        assert np.array_equal(tegula.open(converted)[...], opened[...])
+
+
+@pytest.mark.parametrize("most", [101, 1001, 1234, 3, 10, 99, 10**19])
+def test_an_older_draft_is_refused_with_advice(most: int) -> None:
+    with pytest.raises(UnsupportedError, match="older draft"):
+        tegula.open(store_of(chunk_key_encoding={"name": "fanout", "configuration": {"max_children": most}}))
+
+
+@pytest.mark.parametrize("configuration", [{"max_children": "100"}, {"max_children": 1}, {"max_children": True}])
+def test_short_directories_that_are_not_valid(configuration: Any) -> None:
+    with pytest.raises(MetadataError):
+        keys_from_json({"name": "fanout", "configuration": configuration})
+
+
 def test_other_encodings_are_refused_by_name() -> None:
-    with pytest.raises(UnsupportedError, match="'fanout'"):
-        tegula.open(store_of(chunk_key_encoding={"name": "fanout", "configuration": {"max_children": 1000}}))
+    with pytest.raises(UnsupportedError, match="'template'"):
+        tegula.open(store_of(chunk_key_encoding={"name": "template", "configuration": {}}))
+    with pytest.raises(UnsupportedError, match="no option 'more'"):
+        tegula.open(store_of(chunk_key_encoding={"name": "fanout", "configuration": {"more": 1}}))
 
 
 # --- chunk grids

@@ -37,8 +37,9 @@ EXTENSIONS = (
     "bitround_uint64 bitround_uint8 bounded complex_bfloat16 complex_float16 complex_float4_e2m1fn "
     "complex_float6_e2m3fn complex_float6_e3m2fn complex_float8_e3m4 complex_float8_e4m3 "
     "complex_float8_e4m3b11fnuz complex_float8_e4m3fnuz complex_float8_e5m2 complex_float8_e5m2fnuz "
-    "complex_float8_e8m0fnu reshape_axes reshape_lengths reshape_rest reshape_transpose vlen-array_bytes "
-    "vlen-array_text zarrs.vlen_v2_bytes zarrs.vlen_v2_text"
+    "complex_float8_e8m0fnu optional_bool optional_complex64 optional_float32 optional_float64 optional_int16 "
+    "optional_uint8 reshape_axes reshape_lengths reshape_rest reshape_transpose squeeze_1x1x1 squeeze_1x6x1 "
+    "squeeze_4x1x5 vlen-array_bytes vlen-array_text zarrs.vlen_v2_bytes zarrs.vlen_v2_text"
 )
 # what zarr-python has no data type, codec or grid for, wherever the chunks are
 FOREIGN = {

@@ -23,6 +23,7 @@ OTHERWISE = {
 READ = {
     'chunk_key_encoding="default"': "a name stands for an object without options",
     "attributes=null": "there are no attributes",
+    'chunk_grid={"name": "regular", "configuration": {"chunk_shape": [0, 1]}}': "0 is 1, as in zarr-python",
 }
 # The member that is wrong is called by another name, or another member is called wrong.
 OTHER_MEMBER = frozenset(('codecs-[{"name": "bz2"}]', 'cke-{"name": "foo"}', 'node_type="group"', "shape=[3]"))

@@ -54,7 +54,7 @@ BOTH = [{"input_dimension": 0}, {"input_dimension": 1}]
         array_spec(path=7),
         array_spec(dtype="S5", transform=transform([0, 0], [8, 5], BOTH)),
         array_spec(create=True),
-        array_spec(fill_missing_data_reads=False),
+        array_spec(fill_missing_data_reads=0),
         array_spec(metadata_key="other.json"),
         array_spec(kvstore={"driver": "s3", "bucket": "b", "path": "a", "endpoint": "http://other"}),
         array_spec(kvstore="file:///a/|zarr3:"),

@@ -104,6 +104,69 @@ def test_members_of_documents_are_read_as_xarray_reads_them(tmp_path: Path) -> N
     xr.testing.assert_equal(ds, expected)
 
 
+def _with_documents(target: Any) -> Any:
+    """Write a group as netCDF 4.8.0 did, with documents beside those of Zarr."""
+    g = tegula.create_group(target, format="zarr2", attributes={"title": "rain"})
+    g.create_array("t", data=np.arange(4), attributes={"units": "K"})
+    g.create_array("era/s", data=1)
+    for key, value in {
+        ".nczarr": {"zarr_format": 2, "nczarr_version": "1.0.0"},
+        ".nczgroup": {"dims": {"time": 4}, "vars": ["t"], "groups": ["era"]},
+        ".nczattr": {"types": {"title": "<S1"}},
+        "t/.nczarray": {"dimrefs": ["/time"], "storage": "chunked"},
+        "t/.nczattr": {"types": {"units": "<S1"}},
+        "era/.nczgroup": {"dims": {}, "vars": ["s"], "groups": []},
+        "era/s/.nczarray": {"dimrefs": [], "storage": "scalar"},
+    }.items():
+        g.store.set(key, json.dumps(value).encode())
+    return g.store
+
+
+@pytest.mark.parametrize("target", [None, "x.zarr", "x.zarr.zip", {}])
+def test_documents_beside_those_of_zarr(tmp_path: Path, target: Any) -> None:
+    target = tegula.MemoryStore() if target is None else tmp_path / target if isinstance(target, str) else target
+    store = _with_documents(target)
+    before = {key: store.get(key) for key in store.list() if ".ncz" in key}
+    g = tegula.open(store, "r+")
+    assert (list(g), list(g["era"])) == (["era", "t"], ["s"])
+    nodes = [g["t"], tegula.open(store, path="t"), dict(g.members())["t"], tegula.open(store, path="t", format="zarr2")]
+    assert {node.dimension_names for node in nodes} == {("time",)}
+    assert g["t"].attrs.asdict() == {"units": "K"}
+    assert tegula.check(store).findings == []
+    ds = xr.open_dataset(store, engine="tegula")
+    assert (ds["t"].dims, ds.attrs) == (("time",), {"title": "rain"})
+
+    # the names stay, and the documents as they are
+    g["t"].attrs["units"] = "mm"
+    g["t"].append(np.arange(2))
+    g.consolidate()
+    assert b"nczarray" not in (store.get(".zmetadata") or b"")
+    assert tegula.check(store).findings == []
+    assert tegula.open(store)["t"].dimension_names == ("time",)
+    assert {key: store.get(key) for key in store.list() if ".ncz" in key} == before
+
+    # they are copied, converted, and replaced by an attribute
+    copied, other = tegula.MemoryStore(), tegula.MemoryStore()
+    tegula.copy(g, copied)
+    assert tegula.open(copied)["t"].dimension_names == ("time",)
+    tegula.convert(g, other, format="zarr3")
+    assert tegula.open(other)["t"].dimension_names == ("time",)
+    assert not any(".ncz" in key for key in other.list())
+    g["t"].attrs["_ARRAY_DIMENSIONS"] = ["x"]
+    assert tegula.open(store)["t"].dimension_names == ("x",)
+    store.close()
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"null", b'{"dimrefs": ["/a", "/b"]}', b'{"dimrefs": 3}', b"\xff"])
+def test_such_a_document_that_is_damaged_is_ignored(raw: bytes) -> None:
+    store = _with_documents(tegula.MemoryStore())
+    store.set("t/.nczarray", raw)
+    array = tegula.open(store)["t"]
+    assert array.dimension_names is None
+    assert array[...].tolist() == [0, 1, 2, 3]
+    assert tegula.check(store).findings == []
+
+
 @pytest.mark.parametrize("stated", [None, [], "x", {"dimension_references": ["/a", "/b"]}, {"dimrefs": [1]}, {}])
 def test_what_names_no_dimensions_is_ignored(stated: Any) -> None:
     for format in ("zarr2", "zarr3"):

@@ -52,6 +52,20 @@ def assert_same(found: Any, expected: Any) -> None:
         assert found.tobytes() == expected.tobytes()
 
 
+def test_chunks_that_are_not_stored_are_an_error_on_request() -> None:
+    store = tegula.MemoryStore()
+    array = tegula.create_array(store, path="a", shape=4, chunks=2, dtype="i4", dimension_names=["x"])
+    array[:2] = 1
+    for chunks in (None, {}):
+        found = xr.open_dataset(store, engine="tegula", missing_chunks="error", chunks=chunks)["a"]
+        assert found[:2].values.tolist() == [1, 1]
+        with pytest.raises(tegula.NotFoundError, match="not stored"):
+            found.values  # noqa: B018
+        tree = xr.open_datatree(store, engine="tegula", missing_chunks="error", chunks=chunks)
+        with pytest.raises(tegula.NotFoundError, match="not stored"):
+            tree["a"].values  # noqa: B018
+
+
 @pytest.mark.slow
 @pytest.mark.sampled(one_in=2)
 @pytest.mark.parametrize("archive", sorted(path.stem for path in FIXTURES.glob("*.zip")))

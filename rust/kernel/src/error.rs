@@ -38,6 +38,9 @@ pub enum Error {
     Changed,
     /// The key has no value.
     Absent,
+    /// A chunk is not stored, and the read does not use the fill value in its place. These are its coordinates; those of an
+    /// inner chunk come first, followed by those of the chunks around it.
+    NotStored(Vec<Vec<u64>>),
     /// The key needs the store's general implementation (symbolic links, case-insensitive names, ...).
     Unusual,
     /// The system refused memory.
@@ -81,6 +84,17 @@ impl Error {
         }
     }
 
+    /// Add the coordinates of the chunk around an inner chunk that is not stored.
+    pub(crate) fn inside(self, coords: &[u64]) -> Error {
+        match self {
+            Error::NotStored(mut inner) => {
+                inner.push(coords.to_vec());
+                Error::NotStored(inner)
+            }
+            other => other,
+        }
+    }
+
     /// Add the key of the chunk, unless the error has one already.
     #[cold]
     pub fn at(self, key: &str) -> Error {
@@ -101,6 +115,7 @@ impl fmt::Display for Error {
             Error::Conflict => out.write_str("the value kept changing"),
             Error::Changed => out.write_str("the node kept changing"),
             Error::Absent => out.write_str("there is no value"),
+            Error::NotStored(coords) => write!(out, "the chunk {coords:?} is not stored"),
             Error::Unusual => out.write_str("the key needs the store's general implementation"),
             Error::Memory { bytes } => write!(out, "there is not enough memory for {bytes} bytes"),
             Error::Foreign(_) => out.write_str("a store failed"),

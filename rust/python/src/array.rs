@@ -103,7 +103,7 @@ impl Array {
         &self,
         selection: &Bound<'py, PyAny>,
         threads: usize,
-        missing: &Bound<'py, PyAny>,
+        missing: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = selection.py();
         let Some((picks, point)) = basic(selection, &self.array.shape) else { return Ok(None) };
@@ -138,14 +138,14 @@ impl Array {
             };
             let work = WorkBuffer { start: data.as_mut_ptr(), offset: 0, size, bypass_cache: false };
             // SAFETY: the only element of the plan has its place at the start of `data`.
-            unsafe { self.run_read(&plan, work, threads, missing)? };
+            unsafe { self.run_read(py, &plan, work, threads, missing)? };
             return if self.is_beyond(&plan) { Ok(None) } else { scalar(py, data, dtype).map(Some) };
         }
         // anything else an array
         let out = new_array(py, &shape, dtype)?;
         let work = WorkBuffer { start: View::new(&out)?.start(), offset: 0, size, bypass_cache: bytes >= FAR };
         // SAFETY: the strides are those of an array of this shape in C order, which has not been returned yet.
-        unsafe { self.run_read(&plan, work, threads, missing)? };
+        unsafe { self.run_read(py, &plan, work, threads, missing)? };
         Ok((!self.is_beyond(&plan)).then_some(out))
     }
 
@@ -153,14 +153,15 @@ impl Array {
     /// elements of `out` may share memory, which several threads would write at the same time, or if the array has become
     /// shorter than the selection.
     ///
-    /// `missing` is called at the end if a chunk is not stored, unless the store itself checks the node.
+    /// `missing` is called at the end if a chunk is not stored, unless the store itself checks the node. If it is `None`,
+    /// `NotFoundError` is raised instead, for inner chunks of shards, too.
     fn read(
         &self,
         plan: PlanParts<'_>,
         out: &Bound<'_, PyAny>,
         offset: usize,
         threads: usize,
-        missing: &Bound<'_, PyAny>,
+        missing: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<bool> {
         let view = View::new(out)?;
         if !view.is_writeable() {
@@ -171,7 +172,7 @@ impl Array {
         }
         let (plan, work) = self.checked(out.py(), plan, &view, offset)?;
         // SAFETY: the plan has been checked against the buffer's shape and the array's; no two of its places are one.
-        unsafe { self.run_read(&plan, work, threads, missing)? };
+        unsafe { self.run_read(out.py(), &plan, work, threads, missing)? };
         Ok(!self.is_beyond(&plan))
     }
 
@@ -300,17 +301,19 @@ impl Array {
     /// As for `tegula_kernel::read::read`.
     unsafe fn run_read(
         &self,
+        py: Python<'_>,
         plan: &Plan,
         work: WorkBuffer,
         threads: usize,
-        missing: &Bound<'_, PyAny>,
+        missing: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let absent = AtomicBool::new(false);
-        self.run(missing.py(), plan.len(), Some(&absent), |store, call| {
+        let strict = missing.is_none();
+        self.run(py, plan.len(), Some(&absent), |store, call| {
             // SAFETY: the caller guarantees the plan and the buffer.
-            unsafe { read(store, &self.array, plan, work, Call { threads, ..call }) }
+            unsafe { read(store, &self.array, plan, work, Call { threads, strict, ..call }) }
         })?;
-        if absent.load(Ordering::Relaxed) && !self.checks() {
+        if let Some(missing) = missing.filter(|_| absent.load(Ordering::Relaxed) && !self.checks()) {
             missing.call0()?;
         }
         Ok(())
@@ -355,7 +358,7 @@ impl Array {
             self.source.with((&self.prefix, self.content), chunks, absent.is_some(), |store| {
                 let absent = absent.unwrap_or(&none);
                 absent.store(false, Ordering::Relaxed);
-                work(store, Call { threads: 1, keep_empty: false, poll: &mut *poll, absent })
+                work(store, Call { threads: 1, keep_empty: false, poll: &mut *poll, absent, strict: false })
             })
         })
     }

@@ -3,7 +3,7 @@
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyModule};
+use pyo3::types::{PyDict, PyModule, PyTuple};
 use tegula_kernel::Error;
 
 static ERRORS: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
@@ -27,6 +27,7 @@ pub fn exception(py: Python<'_>, error: Error) -> PyErr {
             made.set_cause(py, system_error(py, errno).ok());
             return made;
         }
+        Error::NotStored(coords) => return not_stored(py, coords, key).unwrap_or_else(|error| error),
         Error::Conflict | Error::Changed => ("ConflictError", error.to_string(), None),
         other => ("StoreError", other.to_string(), None),
     };
@@ -44,6 +45,14 @@ fn make(py: Python<'_>, class: &str, message: &str, key: Option<String>, codec: 
     places.set_item("codec", codec)?;
     let value = errors(py)?.getattr(class)?.call((message,), Some(&places))?;
     Ok(PyErr::from_value(value))
+}
+
+/// Make the error for a chunk that is not stored, from its coordinates and those of the chunks around it.
+fn not_stored(py: Python<'_>, mut coords: Vec<Vec<u64>>, key: Option<String>) -> PyResult<PyErr> {
+    coords.reverse();
+    let around = coords.into_iter().map(|each| PyTuple::new(py, each)).collect::<PyResult<Vec<_>>>()?;
+    let made = errors(py)?.getattr("not_stored")?.call1((around,))?;
+    Ok(with_key(py, PyErr::from_value(made), key))
 }
 
 /// Make the error for a value that has changed since it was read.

@@ -17,6 +17,7 @@ from tegula.arrays import selecting
 from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import Node
 from tegula.arrays.selecting import ArraySelection, Indexer, MakePlan
+from tegula.config import check_missing_chunks
 from tegula.engine.stored.array import StoredArray
 from tegula.errors import MetadataError, SelectionError
 from tegula.metadata.nodes import ArrayMetadata
@@ -266,6 +267,31 @@ class Array(Node):
         return display.array_info(self)
 
     # --- reading and writing
+
+    @property
+    def missing_chunks(self) -> str | None:
+        """What a read of a chunk that is not stored gives: ``"fill"``, ``"error"``, or ``None`` for the setting.
+
+        Inner chunks of shards count, too. It can be set, for this array and its views.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> a = tegula.create_array({}, shape=4, chunks=2, dtype="i4")
+        >>> a.missing_chunks = "error"
+        >>> try:
+        ...     a[:]
+        ... except tegula.NotFoundError as error:
+        ...     error.message, error.key
+        ('the chunk (0,) is not stored', 'c/0')
+        """
+        return self.stored.missing_chunks
+
+    @missing_chunks.setter
+    def missing_chunks(self, value: str | None) -> None:
+        checked = None if value is None else check_missing_chunks(value)
+        with self.metadata_lock():
+            self.stored = replace(self.stored, missing_chunks=checked)
 
     @overload
     def __getitem__(self, selection: ArraySelection) -> npt.NDArray[Any]: ...
@@ -734,7 +760,10 @@ class Array(Node):
     def __reduce__(self) -> tuple[Any, ...]:
         if (unopened := self._unopened) is not None:
             return _copy, unopened
-        options = {"allow_pickle": self.allow_pickle, "write_empty": self.stored.write_empty}
+        stored = self.stored
+        options: dict[str, Any] = {"allow_pickle": self.allow_pickle, "write_empty": stored.write_empty}
+        if stored.missing_chunks is not None:
+            options["missing_chunks"] = stored.missing_chunks
         mark = engine.fingerprint(self.metadata)
         return _copy, (self.store, self._path, self.format, mark, self._read_only, options)
 

@@ -337,7 +337,7 @@ def _key_encoding(value: Any, fmt: Format) -> ChunkKeyEncoding:
     if isinstance(value, str) and value in (".", "/"):
         return default_keys(value) if fmt.name == "zarr3" else v2_keys(value)
     name = value if isinstance(value, str) else value.get("name") if isinstance(value, Mapping) else None
-    if name in ("suffix", "zarrs.default_suffix"):
+    if name in ("fanout", "suffix", "zarrs.default_suffix"):
         return keys_from_json(value)
     options = value if isinstance(value, Mapping) else {}
     inner = options.get("configuration", options)

@@ -65,6 +65,15 @@ class Node(ABC):
 
     @property
     @abstractmethod
+    def missing_chunks(self) -> str | None:
+        """What reads of chunks that are not stored give: ``"fill"``, ``"error"``, or ``None`` for the setting."""
+
+    @missing_chunks.setter
+    @abstractmethod
+    def missing_chunks(self, value: str | None) -> None: ...
+
+    @property
+    @abstractmethod
     def attrs(self) -> Attributes:
         """The attributes, as a mapping; each change is stored at once."""
 

@@ -31,7 +31,8 @@ def restored(
     if metadata.has_chunks_of(old.metadata):
         return old.with_metadata(metadata)
     options: dict[str, Any] = {
-        "allow_pickle": allow_pickle, "write_empty": old.write_empty, "document": old.document
+        "allow_pickle": allow_pickle, "write_empty": old.write_empty, "document": old.document,
+        "missing_chunks": old.missing_chunks,
     }  # fmt: skip
     return engine.stored_array(old.store, old.prefix.rstrip("/"), metadata, **options)
 

@@ -57,6 +57,8 @@ def as_values(values: Any, data_type: DataType, dtype: np.dtype[Any]) -> npt.NDA
         values = np.asarray(values)
     if data_type.variable:
         return _objects(values)
+    if dtype.names == ("value", "valid") and (inner := data_type.inner) is not None:
+        values = _optional(values, inner, dtype)
     try:
         if not isinstance(values, (np.ndarray, np.generic)):
             converted = np.asarray(values, dtype)
@@ -109,6 +111,29 @@ def as_records(values: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt
     except (TypeError, ValueError, OverflowError) as error:
         raise MetadataError(f"the values don't fit the field: {error}") from error
     return records
+
+
+def _optional(values: Any, inner: DataType, dtype: np.dtype[Any]) -> Any:
+    """Return records of elements that may be missing: those masked in a masked array, or ``None``."""
+    plain: Any = np.asarray(values, None if isinstance(values, (np.ndarray, np.generic)) else object)
+    if isinstance(values, np.ma.MaskedArray):
+        valid = ~np.ma.getmaskarray(values)
+    elif plain.dtype.names == dtype.names or _holds_tuples(values):
+        return values  # records as NumPy takes them
+    else:
+        valid = np.asarray(plain != None if plain.dtype.hasobject else np.ones(plain.shape, bool))  # noqa: E711
+    records = np.zeros(plain.shape, dtype)
+    records["valid"] = valid
+    there = plain[valid]
+    records["value"][valid] = as_values(there.tolist() if there.dtype.hasobject else there, inner, dtype["value"])
+    return records
+
+
+def _holds_tuples(values: Any) -> bool:
+    """Return whether the innermost elements of nested lists are tuples."""
+    while isinstance(values, list) and values:
+        values = values[0]
+    return isinstance(values, tuple)
 
 
 def _objects(values: Any) -> npt.NDArray[Any]:

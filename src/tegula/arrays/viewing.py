@@ -112,6 +112,10 @@ class ViewedArray:
         return self.array.location
 
     @property
+    def missing_chunks(self) -> str | None:
+        return self.array.stored.missing_chunks
+
+    @property
     def read_only(self) -> bool:
         return self.array.read_only
 

@@ -41,7 +41,7 @@ _DIGITS: Final = range(-400, 401)
 _STRINGS: Final = ("vlen-utf8", "vlen-bytes")
 _STRUCTURE: Final = frozenset(
     {
-        "bytes", "transpose", "reshape", "sharding_indexed", "n5_default", *_STRINGS,
+        "bytes", "transpose", "reshape", "zarrs.squeeze", "sharding_indexed", "n5_default", *_STRINGS,
         *(f"numcodecs.{name}" for name in _STRINGS),
     }
 )  # fmt: skip

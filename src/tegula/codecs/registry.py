@@ -22,7 +22,7 @@ _PREFIX: Final = "numcodecs."
 # by kind, the module of each codec in this package or its folders
 _ARRAYS: Final = {
     "transpose": "transpose", "cast_value": "cast_value", "scale_offset": "scale_offset", "bitround": "bitround",
-    "reshape": "reshape",
+    "reshape": "reshape", "zarrs.squeeze": "reshape",
 }  # fmt: skip
 _SERIALIZERS: Final = {
     "bytes": "bytes", "sharding_indexed": "sharding", "packbits": "packbits", "n5_default": "n5",
@@ -31,6 +31,7 @@ _SERIALIZERS: Final = {
     "numcodecs.json2": "objects", "numcodecs.json": "objects",
     "numcodecs.msgpack2": "objects", "numcodecs.msgpack": "objects", "numcodecs.pickle": "objects",
     "numcodecs.pcodec": "pcodec", "numcodecs.zfpy": "zfpy", "zfp": "zfp", "bcolz.pickle": "objects",
+    "zarrs.optional": "optional",
 }  # fmt: skip
 _BUFFERS: Final = {
     "blosc": "blosc", "numcodecs.blosc": "blosc", "gzip": "deflate", "numcodecs.gzip": "deflate",
@@ -39,7 +40,9 @@ _BUFFERS: Final = {
     "numcodecs.crc32": "checksums", "numcodecs.adler32": "checksums", "blpk": "blpk", "lz4block": "lz4block",
     "conditional": "conditional",
 }  # fmt: skip
-_CORE_SERIALIZERS: Final = ("bytes", "sharding_indexed", "packbits", "n5_default", "vlen-utf8", "vlen-bytes", "zfp")
+_CORE_SERIALIZERS: Final = frozenset(
+    "bytes sharding_indexed packbits n5_default vlen-utf8 vlen-bytes zfp zarrs.optional".split()
+)
 _PICKLES: Final = ("pickle", "numcodecs.pickle", "bcolz.pickle", "dill", "cloudpickle")
 
 _builders: dict[tuple[str, str], Callable[[CodecSpec, Context], Any]] = {}

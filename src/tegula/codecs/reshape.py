@@ -1,4 +1,7 @@
-"""``reshape``: the elements of a chunk in another shape, in C order (Zarr extensions registry, "reshape codec")."""
+"""``reshape``: the elements of a chunk in another shape, in C order (Zarr extensions registry, "reshape codec").
+
+``zarrs.squeeze``, its predecessor in zarrs, leaves out the axes along which a chunk has one element.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,14 @@ from math import prod
 from typing import Any, Final
 
 from tegula.codecs.stages import REQUIRED, ArrayCodec, Chunk, Context, Decoder, Shape, check_options, option
-from tegula.errors import MetadataError
+from tegula.errors import MetadataError, UnsupportedError
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import CodecSpec
 
 __all__ = ["Reshape", "build"]
 
 _NAME: Final = "reshape"
+_SQUEEZE: Final = "zarrs.squeeze"
 _MOST: Final = 2**62
 
 
@@ -72,7 +76,9 @@ class Reshape(ArrayCodec):
 
 
 def build(spec: CodecSpec, context: Context) -> Reshape:
-    """Build the codec with the option ``shape``."""
+    """Build the codec with the option ``shape``, or ``zarrs.squeeze``."""
+    if spec.name == _SQUEEZE:
+        return _squeeze(spec, context)
     check_options(spec, "shape")
     lengths = option(spec, "shape", REQUIRED, lambda value: isinstance(value, (list, tuple)) and len(value) <= 64)
     lengths = [[*each] if isinstance(each, (list, tuple)) else each for each in lengths]
@@ -87,3 +93,11 @@ def build(spec: CodecSpec, context: Context) -> Reshape:
             codec=_NAME,
         )
     return Reshape(lengths, context.data_type)
+
+
+def _squeeze(spec: CodecSpec, context: Context) -> Reshape:
+    check_options(spec)
+    if context.shape is None:
+        raise UnsupportedError("chunks of different shapes can't be squeezed; use the codec 'reshape'", codec=_SQUEEZE)
+    kept = [[axis] for axis, length in enumerate(context.shape) if length != 1]
+    return Reshape(kept or [1], context.data_type)

@@ -25,7 +25,7 @@ __all__ = ["codec_specs", "complete", "lacking"]
 _PREFIX: Final = "numcodecs."
 _OF_ZARR3: Final = frozenset(
     "bytes transpose blosc gzip zstd crc32c sharding_indexed vlen-utf8 vlen-bytes packbits cast_value"
-    " scale_offset n5_default bitround reshape zfp conditional".split()
+    " scale_offset n5_default bitround reshape zarrs.squeeze zarrs.optional zfp conditional".split()
 )
 """Codecs of Zarr v3; any other name is that of a codec of numcodecs."""
 
@@ -45,6 +45,7 @@ _REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
     "transpose": ("order",),
     "sharding_indexed": ("chunk_shape",),
     "n5_default": ("codecs",),
+    "zarrs.optional": ("mask_codecs", "data_codecs"),
     "cast_value": ("data_type",),
     "bitround": ("keepbits",),
     "reshape": ("shape",),

@@ -39,7 +39,7 @@ from tegula.errors import MetadataError
 from tegula.runtime import executors
 from tegula.runtime.frozen import Frozen, replace
 
-__all__ = ["Config", "check_recheck", "configure", "current", "put"]
+__all__ = ["Config", "check_missing_chunks", "check_recheck", "configure", "current", "put"]
 
 _RECHECKS = ("open", "always", "never")
 
@@ -128,10 +128,25 @@ class Config(Frozen):
         if self.executor == "kernel":
             executors.choose(self.executor)  # raises if the kernel can't be loaded
         check_recheck(self.recheck)
-        if self.missing_chunks not in ("fill", "error"):
-            raise MetadataError(
-                f"missing_chunks must be fill or error, not {self.missing_chunks!r:.80}", field="missing_chunks"
-            )
+        check_missing_chunks(self.missing_chunks)
+
+
+def check_missing_chunks(value: object) -> str:
+    """Return a value of the setting ``missing_chunks``.
+
+    Raises
+    ------
+    MetadataError
+        If it is neither ``"fill"`` nor ``"error"``.
+
+    Examples
+    --------
+    >>> check_missing_chunks("fill")
+    'fill'
+    """
+    if not isinstance(value, str) or value not in ("fill", "error"):
+        raise MetadataError(f"missing_chunks must be fill or error, not {value!r:.80}", field="missing_chunks")
+    return value
 
 
 def check_recheck(value: object) -> str | float:
@@ -277,8 +292,8 @@ def put(**changes: Any) -> Config:
     return before
 
 
-def _activate(settings: Config, notify: Callable[[str, int, bool], None] = executors.notify) -> None:
+def _activate(settings: Config, notify: Callable[[str, int], None] = executors.notify) -> None:
     """Make `settings` the current ones and notify the listeners; `notify` is bound early, as in `_configured`."""
     global _current
     _current = settings
-    notify(settings.executor, settings.cache_bytes, settings.missing_chunks == "error")
+    notify(settings.executor, settings.cache_bytes)

@@ -20,6 +20,7 @@ from tegula.formats.keys import (
     CONSOLIDATED_KEY,
     N5_KEY,
     N5_MEMBERS,
+    NETCDF_KEY,
     OLD_KEYS,
     ZARR1_KEYS,
     ZARR2_KEYS,
@@ -197,7 +198,7 @@ _ZARR1 = Format(
 )
 _ZARR2 = Format(
     name="zarr2",
-    keys=ZARR2_KEYS,
+    keys=(*ZARR2_KEYS, NETCDF_KEY),
     node_keys=ZARR2_KEYS[:2],
     shape_key=ZARR2_KEYS[0],
     common=True,
@@ -283,7 +284,7 @@ FORMATS: Final[Mapping[str, Format]] = {fmt.name: fmt for fmt in (_ZARR3, _ZARR2
 """The formats by name, in the order of detection."""
 ALL_KEYS: Final = tuple(dict.fromkeys(key for fmt in FORMATS.values() for key in fmt.keys))
 """The keys of the documents of all formats, in the order of detection."""
-COMMON_KEYS: Final = tuple(key for fmt in FORMATS.values() if fmt.common for key in fmt.keys)
+COMMON_KEYS: Final = tuple(key for fmt in FORMATS.values() if fmt.common for key in fmt.keys if key != NETCDF_KEY)
 """Those of the common formats, which a remote store is asked for first."""
 _COMMON_NODE_KEYS: Final = tuple(key for fmt in FORMATS.values() if fmt.common for key in fmt.node_keys)
 
@@ -298,8 +299,8 @@ def find_format(name: str) -> Format:
 
     Examples
     --------
-    >>> find_format("zarr2").keys
-    ('.zarray', '.zgroup', '.zattrs')
+    >>> find_format("zarr3").keys
+    ('zarr.json',)
     """
     try:
         return FORMATS[name]
@@ -417,7 +418,7 @@ def keys_of_array(fmt: Format) -> tuple[str, ...]:
     Examples
     --------
     >>> keys_of_array(find_format("zarr2"))
-    ('.zarray', '.zattrs')
+    ('.zarray', '.zattrs', '.nczarray')
     """
     return _keys_beside(fmt, fmt.shape_key)
 
@@ -429,7 +430,7 @@ def keys_up_to(name: str) -> tuple[str, ...]:
     Examples
     --------
     >>> keys_up_to("zarr2")
-    ('zarr.json', '.zarray', '.zattrs')
+    ('zarr.json', '.zarray', '.zattrs', '.nczarray')
     """
     formats = [*FORMATS.values()]
     return tuple(key for fmt in formats[: formats.index(find_format(name)) + 1] for key in keys_of_array(fmt))
@@ -438,4 +439,5 @@ def keys_up_to(name: str) -> tuple[str, ...]:
 @cache
 def _keys_beside(fmt: Format, main: str) -> tuple[str, ...]:
     """Return the keys of the documents that belong to a node with the node key `main`; an array has no ``.zgroup``."""
-    return tuple(key for key in fmt.keys if fmt is not _ZARR2 or key == main or key not in fmt.node_keys)
+    others = () if fmt is not _ZARR2 else fmt.node_keys if main == fmt.shape_key else (*fmt.node_keys, NETCDF_KEY)
+    return tuple(key for key in fmt.keys if key == main or key not in others)

@@ -6,12 +6,19 @@ This module alone says which documents these are. `tegula.check` reports them, s
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from tegula.formats.documents import NO_ATTRIBUTES
+from tegula.formats.documents import NO_ATTRIBUTES, load
+from tegula.runtime.deferred import Later
 
-__all__ = ["Oddity", "note_in", "odd_attributes", "odd_encodings", "plain_zarr2", "plain_zarr3"]
+if TYPE_CHECKING:
+    from tegula.formats.located import splicing
+else:
+    splicing = Later("tegula.formats.located.splicing")
+
+__all__ = ["Oddity", "corrected", "note_in", "odd_attributes", "odd_encodings", "plain_zarr2", "plain_zarr3"]
 
 Document: TypeAlias = dict[str, Any]
 
@@ -78,6 +85,10 @@ def plain_zarr2(document: Document, note: Note = _ignore) -> Document:
         elif isinstance(sizes, list) and any(type(size) is float and size.is_integer() for size in sizes):
             note(name, f"{name} has floating-point numbers")
             changes[name] = [int(size) if type(size) is float and size.is_integer() else size for size in sizes]
+    chunks = changes.get("chunks", document.get("chunks"))
+    if (proper := _plain_lengths(chunks, repeat(1))) is not chunks:
+        note("chunks", _instead("chunks", chunks, proper))
+        changes["chunks"] = proper
     for name in ("filters", "compressor"):
         if name not in document:
             note(name, f"the document has no member {name!r}; none is used")
@@ -108,15 +119,109 @@ def plain_zarr3(document: Document, note: Note = _ignore) -> Document:
     if type(document.get("shape")) is int:
         note("shape", "shape is a number instead of a list")
         changes["shape"] = [document["shape"]]
+    codecs = document.get("codecs")
+    if (plain := _plain_codecs(codecs, note)) is not codecs:
+        changes["codecs"] = plain
     grid = document.get("chunk_grid")
-    configuration = grid.get("configuration") if isinstance(grid, dict) else None
-    if isinstance(configuration, dict) and type(configuration.get("chunk_shape")) is int:
-        note("chunk_grid", "chunk_shape is a number instead of a list")
-        lengths = [configuration["chunk_shape"]]
-        changes["chunk_grid"] = {**document["chunk_grid"], "configuration": {**configuration, "chunk_shape": lengths}}
-    if "codecs" in document and (codecs := _plain_codecs(document["codecs"], note)) is not document["codecs"]:
-        changes["codecs"] = codecs
+    if (plain := _plain_grid(grid, plain, note)) is not grid:
+        changes["chunk_grid"] = plain
     return {**document, **changes} if changes else document
+
+
+_PLAIN: Final[Mapping[str, Callable[[Document], Document]]] = {"zarr2": plain_zarr2, "zarr3": plain_zarr3}
+
+
+def corrected(format: str, raw: bytes, key: str) -> tuple[Document, bytes] | None:
+    """Return the members of a document that its format does not allow, corrected, and the document with these.
+
+    ``None`` if it allows all. The new document keeps every other byte, if the layout is a usual one.
+
+    Examples
+    --------
+    >>> raw = b'{"zarr_format": 2, "shape": [0],   "chunks": [0], "compressor": null, "filters": null}'
+    >>> changes, new = corrected("zarr2", raw, ".zarray")
+    >>> changes, new[19:50]
+    ({'chunks': [1]}, b'"shape": [0],   "chunks": [1], ')
+    """
+    if format not in _PLAIN:
+        return None
+    old = load(raw, key)
+    new = _PLAIN[format](old)
+    changes = {name: value for name, value in new.items() if name not in old or old[name] is not value}
+    return (changes, splicing.with_values(raw, key, changes)) if changes else None
+
+
+def _plain_lengths(lengths: Any, units: Iterable[int] | None) -> Any:
+    """Return the chunk lengths of a regular grid as integers of at least 1; those of shards are multiples of `units`.
+
+    ``true`` is 1, and 0 or ``false``, which some writers store for an axis of length 0, the least possible length. No
+    chunk can be stored with such a length, so that no chunk has another place. Without `units`, 0 stays.
+    """
+    if not isinstance(lengths, list):
+        return lengths
+    least = repeat(0) if units is None else chain(units, repeat(1))
+    plain = [int(length) or unit if type(length) in (bool, int) else length for length, unit in zip(lengths, least)]
+    return lengths if all(type(one) is type(other) and one == other for one, other in zip(plain, lengths)) else plain
+
+
+def _plain_grid(grid: Any, codecs: Any, note: Note) -> Any:
+    """Return a ``chunk_grid`` in the form of Zarr v3; `codecs` are those of the document, in that form."""
+    configuration = grid.get("configuration") if isinstance(grid, dict) else None
+    if not isinstance(configuration, dict):
+        return grid
+    plain = grid
+    lengths = configuration.get("chunk_shape")
+    if type(lengths) is int:
+        note("chunk_grid", "chunk_shape is a number instead of a list")
+        lengths = [lengths]
+        plain = {**grid, "configuration": {**configuration, "chunk_shape": lengths}}
+    if grid.get("name") == "regular" and isinstance(lengths, list):
+        units = _inner_lengths(codecs)
+        proper = lengths if units is None else _plain_lengths(lengths, units)
+        varying = [length for length in proper if isinstance(length, list)]
+        if 0 < len(varying) < len(proper) and not any(isinstance(edge, list) for axis in varying for edge in axis):
+            # zarr-python 3.2 wrote this; a grid of lists alone, or of runs, is no known mistake
+            note("chunk_grid", "a grid called regular has lists of chunk lengths")
+            plain = {"name": "rectilinear", "configuration": {"kind": "inline", "chunk_shapes": proper}}
+        elif proper is not lengths:
+            note("chunk_grid", _instead("chunk_shape", lengths, proper))
+            plain = {**grid, "configuration": {**configuration, "chunk_shape": proper}}
+    if plain.get("name") == "rectilinear":
+        shapes = plain["configuration"].get("chunk_shapes")
+        if (edges := _plain_edges(shapes)) is not shapes:
+            note("chunk_grid", _instead("chunk_shapes", shapes, edges))
+            plain = {**plain, "configuration": {**plain["configuration"], "chunk_shapes": edges}}
+    return plain
+
+
+def _inner_lengths(codecs: Any) -> list[int] | None:
+    """Return the shape of the inner chunks of shards, ``[]`` if there are none, ``None`` if it is not valid."""
+    for codec in codecs if isinstance(codecs, list) else ():
+        if isinstance(codec, dict) and codec.get("name") == "sharding_indexed":
+            options = codec.get("configuration")
+            lengths = options.get("chunk_shape") if isinstance(options, dict) else None
+            valid = isinstance(lengths, list) and all(type(length) is int and length > 0 for length in lengths)
+            return lengths if valid else None
+    return []
+
+
+def _plain_edges(shapes: Any) -> Any:
+    """Return the chunk lengths of a rectilinear grid, in which ``true`` is 1 and 4.0 is 4, except for counts."""
+    if not isinstance(shapes, list):
+        return shapes
+    plain = [[_plain_edge(edge) for edge in axis] if isinstance(axis, list) else axis for axis in shapes]
+    return shapes if json.dumps(plain) == json.dumps(shapes) else plain
+
+
+def _plain_edge(edge: Any) -> Any:
+    if isinstance(edge, list) and len(edge) == 2:
+        return [_plain_edge(edge[0]) if not isinstance(edge[0], list) else edge[0], edge[1]]
+    return int(edge) if edge is True or (type(edge) is float and edge.is_integer() and edge >= 1) else edge
+
+
+def _instead(name: str, found: Any, plain: Any) -> str:
+    texts = [f"{text[:57]}..." if len(text) > 60 else text for text in (json.dumps(found), json.dumps(plain))]
+    return f"{name} is {texts[0]} instead of {texts[1]}"
 
 
 _LISTS: Final = ("codecs", "index_codecs")  # codecs in the configuration of sharding
@@ -139,6 +244,10 @@ def _plain_codec(codec: Any, note: Note) -> Any:
     if not isinstance(configuration, dict):
         return codec
     plain = _without_threads(codec, configuration, "name", "codecs", note)
+    lengths = plain.get("chunk_shape")
+    if codec.get("name") == "sharding_indexed" and (proper := _plain_lengths(lengths, None)) is not lengths:
+        note("codecs", _instead("chunk_shape", lengths, proper))
+        plain = {**plain, "chunk_shape": proper}
     for name in _LISTS:
         if name in plain and (inner := _plain_codecs(plain[name], note)) is not plain[name]:
             plain = {**plain, name: inner}

@@ -7,6 +7,7 @@ the array→bytes codec, which is ``bytes`` or the object codec (the first filte
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +18,7 @@ from tegula.formats.chunk_grids import regular_grid_from_json
 from tegula.formats.descriptions import Recent, complete, memoized
 from tegula.formats.dimension_names import names_in, netcdf_names
 from tegula.formats.documents import integers, load, load_attributes, member, replace_document, rewrite
-from tegula.formats.keys import CONSOLIDATED_KEY, ZARR2_KEYS, Style
+from tegula.formats.keys import CONSOLIDATED_KEY, NETCDF_KEY, ZARR2_KEYS, Style
 from tegula.formats.layout import byte_order_codec, fortran_order, is_fortran_order, shuffle_number
 from tegula.formats.leniency import Oddity, note_in, odd_attributes, plain_zarr2
 from tegula.formats.numpy_types import dtype_from_json, dtype_to_json
@@ -85,7 +86,7 @@ _COMPRESSORS: Final = frozenset(
 )
 STYLE: Final = Style(indent=4, sort_keys=True)
 ATTRIBUTES_AT: Final = (KEYS[2], (), STYLE)
-_NETCDF: Final = "_NCZARR_ARRAY"  # in documents of netCDF before 4.9.3; later ones have an attribute
+_NETCDF: Final = "_NCZARR_ARRAY"  # in documents of netCDF 4.8.1 to 4.9.2; later ones have an attribute
 _recent: Final = Recent()
 _LARGE: Final = 2**15  # bytes of `.zmetadata`, beyond which its members are located and not parsed
 
@@ -127,8 +128,11 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
                 error.within(key=".zarray")
                 raise
             _recent.keep(raw, array, {})
-        names = names_in(attributes, array.ndim)
-        return complete(array, attributes, documents, array.dimension_names if names is None else names)
+        names = names_in(attributes, array.ndim) or array.dimension_names
+        if names is None and NETCDF_KEY in documents:
+            with suppress(TegulaError):  # it says nothing else of use
+                names = netcdf_names(load(documents[NETCDF_KEY], NETCDF_KEY), array.ndim)
+        return complete(array, attributes, documents, names)
     if ".zgroup" not in documents:
         return None
     raw = documents[".zgroup"]
@@ -306,9 +310,6 @@ def serialize(metadata: NodeMetadata) -> dict[str, bytes]:
     else:
         old = plain_zarr2(load(documents[".zarray"], ".zarray")) if ".zarray" in documents else None
         changes = _document(metadata) if old is None else {"shape": [*metadata.shape]}
-        if old is not None and 0 in old["chunks"] and 0 not in metadata.shape:
-            # chunks of length 0 are valid only as long as the array is empty
-            changes["chunks"] = [*metadata.grid.largest_chunk()]
         out[".zarray"] = rewrite(documents, ".zarray", changes, STYLE, old)
     if metadata.attributes or ".zattrs" in documents:
         out[".zattrs"] = replace_document(documents, ".zattrs", metadata.attributes, STYLE)

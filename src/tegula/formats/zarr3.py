@@ -253,9 +253,6 @@ def serialize(metadata: NodeMetadata) -> dict[str, bytes]:
         changes = _document(metadata)
     else:
         changes = {"shape": [*metadata.shape]}
-        if metadata.grid.is_regular and 0 in _chunk_lengths(old) and 0 not in metadata.shape:
-            # chunks of length 0 are valid only as long as the array is empty
-            changes["chunk_grid"] = grid_to_json(metadata.grid)
         if not (metadata.grid.is_regular or _has_grid(old, metadata)):
             changes["chunk_grid"] = grid_to_json(metadata.grid)
     if old is not None and (metadata.attributes or "attributes" in old):
@@ -269,13 +266,6 @@ def _has_grid(document: Mapping[str, Any], metadata: ArrayMetadata) -> bool:
     if grid.name != "rectilinear" and shape != metadata.shape:
         return False  # its chunks end where the array does
     return grid_from_extension(grid, shape, KEY) == metadata.grid
-
-
-def _chunk_lengths(document: Mapping[str, Any]) -> list[Any]:
-    """Return the chunk lengths that a document states, or an empty list if its grid is not regular."""
-    grid = document.get("chunk_grid")
-    lengths = grid["configuration"].get("chunk_shape", []) if isinstance(grid, dict) else []
-    return lengths if isinstance(lengths, list) else []
 
 
 def _document(metadata: ArrayMetadata) -> dict[str, Any]:

@@ -101,6 +101,9 @@ def _array_to_bytes(data_type: DataType, endian: str | None) -> CodecSpec:
         return CodecSpec("vlen-utf8")
     if data_type.variable == "bytes":
         return CodecSpec("vlen-bytes")
+    if (inner := data_type.inner) is not None:
+        values = codec_to_json(_array_to_bytes(inner, endian))
+        return CodecSpec("zarrs.optional", {"mask_codecs": [{"name": "packbits"}], "data_codecs": [values]})
     return CodecSpec("bytes", {"endian": endian or "little"}) if data_type.has_byte_order else CodecSpec("bytes")
 
 

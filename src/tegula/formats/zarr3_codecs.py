@@ -16,10 +16,10 @@ __all__ = [
 KEY: Final = ZARR3_KEY
 ARRAY_TO_BYTES: Final = frozenset(
     "bytes sharding_indexed n5_default vlen-utf8 vlen-bytes vlen-array zarrs.vlen_v2 packbits zfp numcodecs.pcodec"
-    " numcodecs.zfpy".split()
+    " numcodecs.zfpy zarrs.optional".split()
 )
 ARRAY_TO_ARRAY: Final = frozenset(
-    ["transpose", "cast_value", "scale_offset", "bitround", "reshape"]
+    ["transpose", "cast_value", "scale_offset", "bitround", "reshape", "zarrs.squeeze"]
     + [f"numcodecs.{name}" for name in ("delta", "bitround", "fixedscaleoffset", "quantize", "packbits", "astype")]
 )
 _KNOWN: Final = ARRAY_TO_BYTES | ARRAY_TO_ARRAY | {"blosc", "gzip", "zstd", "crc32c", "conditional"}

@@ -6,7 +6,7 @@ import _thread
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, MutableMapping, ValuesView
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 from weakref import ref
 
 import numpy as np
@@ -20,6 +20,7 @@ from tegula.arrays.filling import CREATION, ArrayOptions, new_array_with
 from tegula.arrays.keywords import check_keywords, known_keywords
 from tegula.arrays.node import Node
 from tegula.arrays.values import as_data
+from tegula.config import check_missing_chunks
 from tegula.display import Info, Tree
 from tegula.engine.nodes.deleting import delete_node
 from tegula.errors import (
@@ -49,6 +50,7 @@ from tegula.tables.table import Table
 
 __all__ = ["Group", "group_at", "open_node"]
 
+N = TypeVar("N", bound="Array | Group | Table | None")
 _KEYWORDS = CREATION | {"shape", "dtype", "data", "format", "overwrite", "allow_pickle"}
 
 
@@ -135,6 +137,7 @@ class Group(Node, MutableMapping[str, Any]):
         self._metadata = metadata
         self._read_only = read_only or store.read_only
         self.allow_pickle = allow_pickle
+        self._missing_chunks: str | None = None
         self._members = Members(store, path, metadata.format, known, copy)
         self._last_listing: tuple[int, Callable[[], Names | None]] = 0, lambda: None  # its thread and iterator
 
@@ -277,7 +280,7 @@ class Group(Node, MutableMapping[str, Any]):
         known, copy = self._members.known, self._members.copy
         if known is None:
             options = {"read_only": self._read_only, "allow_pickle": self.allow_pickle}
-            return open_node(self._store, path, None, documents=documents, **options)
+            return self._passed_on(open_node(self._store, path, None, documents=documents, **options))
         try:
             metadata = find_format(self.format).parse(known.get(path, {}))
         except TegulaError as error:
@@ -289,10 +292,28 @@ class Group(Node, MutableMapping[str, Any]):
         node = _node(self._store, path, metadata, self._read_only, self.allow_pickle, copy)
         if isinstance(node, Group):
             node._members.known, node._members.copy = known, copy
-        return node
+        return self._passed_on(node)
 
     def _made(self, path: str, metadata: NodeMetadata) -> Array | Group | Table:
-        return _node(self._store, path, metadata, self._read_only, self.allow_pickle)
+        return self._passed_on(_node(self._store, path, metadata, self._read_only, self.allow_pickle))
+
+    def _passed_on(self, node: N) -> N:
+        """Pass on to a member what reads of chunks that are not stored give."""
+        if self._missing_chunks is not None and node is not None:
+            node.missing_chunks = self._missing_chunks
+        return node
+
+    @property
+    def missing_chunks(self) -> str | None:
+        """What reads of chunks that are not stored give; see `Array.missing_chunks`.
+
+        It can be set, for all members that are opened later.
+        """
+        return self._missing_chunks
+
+    @missing_chunks.setter
+    def missing_chunks(self, value: str | None) -> None:
+        self._missing_chunks = None if value is None else check_missing_chunks(value)
 
     def __setitem__(self, name: str, values: Any) -> None:
         if isinstance(values, Mapping):
@@ -434,7 +455,7 @@ class Group(Node, MutableMapping[str, Any]):
         self.check_writable()
         check_keywords("create_array", options, _KEYWORDS)
         own: dict[str, Any] = {"format": self.format, **options}
-        return new_array_with(self._store, self.path_of(name), data, shape=shape, dtype=dtype, **own)
+        return self._passed_on(new_array_with(self._store, self.path_of(name), data, shape=shape, dtype=dtype, **own))
 
     @known_keywords
     def create_group(self, name: str, *, attributes: Mapping[str, Any] | None = None, overwrite: bool = False) -> Group:
@@ -455,7 +476,7 @@ class Group(Node, MutableMapping[str, Any]):
         self.check_writable()
         path = self.path_of(name)
         metadata = new_group(self._store, path, attributes=attributes, format=self.format, overwrite=overwrite)
-        return Group(self._store, path, metadata, read_only=False, allow_pickle=self.allow_pickle)
+        return self._passed_on(Group(self._store, path, metadata, read_only=False, allow_pickle=self.allow_pickle))
 
     @known_keywords
     def require_array(
@@ -692,7 +713,7 @@ class Group(Node, MutableMapping[str, Any]):
             copy=f"{self._path}/{find_format(self.format).consolidated_key}".lstrip("/"),
         )
         group.owns_store = self.owns_store
-        return group
+        return self._passed_on(group)
 
     @property
     def info(self) -> Info:
@@ -717,7 +738,8 @@ class Group(Node, MutableMapping[str, Any]):
         members = self._members
         owner = None if members.known is None or members.copy is None else members.copy.rpartition("/")[0]
         mark = engine.fingerprint(self._metadata)
-        return _reopen, (self._store, self._path, self.format, mark, self._read_only, self.allow_pickle, owner)
+        options = self._read_only, self.allow_pickle, self._missing_chunks
+        return _reopen, (self._store, self._path, self.format, mark, *options, owner)
 
     def __repr__(self) -> str:
         return f"<tegula.Group {self.format} {self.location!r}>"
@@ -733,6 +755,7 @@ def _reopen(
     mark: bytes,
     read_only: bool,
     allow_pickle: bool,
+    missing_chunks: str | None,
     owner: str | None,
 ) -> Group:
     metadata = engine.read_unpickled(store, path, format, mark)
@@ -740,10 +763,11 @@ def _reopen(
     if not isinstance(metadata, GroupMetadata):
         raise NotFoundError("the group no longer exists", path=path or store.url)
     group = Group(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)
+    group.missing_chunks = missing_chunks
     if owner == path:
         return group.with_consolidated()
     if owner is not None:  # the group above whose consolidated metadata describes this one
-        above = _reopen(store, owner, format, b"", read_only, allow_pickle, owner)
+        above = _reopen(store, owner, format, b"", read_only, allow_pickle, missing_chunks, owner)
         group._members.known, group._members.copy = above._members.known, above._members.copy
     return group
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tegula import arrays, engine, hierarchy
+from tegula import arrays, config, engine, hierarchy
 from tegula.arrays.array import Array
 from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import opened_by_name
@@ -39,9 +39,10 @@ __all__ = [
     "open_table",
 ]
 
-_GROUP_OPTIONS: Final = frozenset({"attributes", "path", "format", "allow_pickle", "storage_options"})
+_GROUP_OPTIONS: Final = frozenset({"attributes", "path", "format", "allow_pickle", "missing_chunks", "storage_options"})
 
 Mode = Literal["r", "r+", "a", "w", "w-"]
+Missing = Literal["fill", "error"]
 _MODES = ("r", "r+", "a", "w", "w-", "x")
 
 
@@ -58,6 +59,7 @@ def open(
     path: str = "",
     format: str | None = None,
     allow_pickle: bool = False,
+    missing_chunks: Missing | None = None,
     storage_options: Mapping[str, Any] | None = None,
     **creation: Any,
 ) -> Any:
@@ -81,6 +83,9 @@ def open(
         any format is opened, and a new node gets the format that `create_array` would choose.
     allow_pickle : bool
         Allow unpickling of chunks, which can run any code; leave it off for files you did not write.
+    missing_chunks : {"fill", "error"}, optional
+        What reads of chunks that are not stored give, here and in all members: the fill value, or a `NotFoundError`.
+        By default the setting of `tegula.config` decides. Inner chunks of shards count, too.
     storage_options : mapping, optional
         Settings of the storage, if `target` is a URL; see `tegula.store_of`.
     **creation
@@ -110,9 +115,11 @@ def open(
     array([0, 0, 0], dtype=uint8)
     """
     mode = _check_mode(mode)
+    if missing_chunks is not None:
+        config.check_missing_chunks(missing_chunks)
     target, path, format = address_of(target, path, format)
     if mode in ("r", "r+") and not path and format is None:
-        view = view_of_document(target, mode, storage_options)
+        view = view_of_document(target, mode, storage_options, missing_chunks)
         if view is not None:
             return view
     if creation:
@@ -143,9 +150,13 @@ def open(
             refuse_missing(target)
             advice = nearest.member_advice(store, path)
             raise NotFoundError(f"there is no array or group{advice}", path=location_of(store, path))
-        return opened_by_name(node, target)
-    with creating(target, storage_options) as store:
-        return opened_by_name(_open_or_create(target, store, mode, path, format, allow_pickle, creation), target)
+        node = opened_by_name(node, target)
+    else:
+        with creating(target, storage_options) as store:
+            node = opened_by_name(_open_or_create(target, store, mode, path, format, allow_pickle, creation), target)
+    if missing_chunks is not None:
+        node.missing_chunks = missing_chunks
+    return node
 
 
 def open_stored(target: Any, mode: str = "r", **options: Any) -> Any:
@@ -274,6 +285,7 @@ def open_table(
     path: str = "",
     format: str | None = None,
     allow_pickle: bool = False,
+    missing_chunks: Missing | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Table:
     """Open a table: a bcolz ctable, or a Zarr group of arrays of equal length.
@@ -283,7 +295,7 @@ def open_table(
 
     Parameters
     ----------
-    target, path, format, allow_pickle, storage_options
+    target, path, format, allow_pickle, missing_chunks, storage_options
         As for `tegula.open`.
     mode : {"r", "r+"}
         ``r`` reads, ``r+`` also writes.
@@ -305,10 +317,12 @@ def open_table(
     """
     if mode not in ("r", "r+"):
         raise MetadataError(f"a table is opened with mode r or r+, and created with create_table; not {mode!r}")
-    node = open(target, mode, path=path, format=format, allow_pickle=allow_pickle, storage_options=storage_options)
+    options: dict[str, Any] = {"allow_pickle": allow_pickle, "missing_chunks": missing_chunks}
+    node = open(target, mode, path=path, format=format, storage_options=storage_options, **options)
     if not isinstance(node, (hierarchy.Group, tables.Table)):
         raise NotFoundError(f"there is {_kind(node)}, not a table", path=node.location)
     if isinstance(node, hierarchy.Group):
         table = tables.Table(node.store, node.path, node.metadata, read_only=node.read_only, allow_pickle=allow_pickle)
+        table.missing_chunks = missing_chunks
         return opened_by_name(table, target)
     return node

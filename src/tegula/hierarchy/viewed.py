@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tegula import engine
@@ -23,8 +24,12 @@ else:
 __all__ = ["store_to_read", "view_of_document"]
 
 
-def view_of_document(target: Any, mode: str, storage_options: Mapping[str, Any] | None) -> View | None:
+def view_of_document(
+    target: Any, mode: str, storage_options: Mapping[str, Any] | None, missing_chunks: str | None = None
+) -> View | None:
     """Return the view whose document a target names; ``None`` if it names none.
+
+    `missing_chunks` is as for `tegula.open`, for all arrays; by default the document may say it for each.
 
     Raises
     ------
@@ -33,7 +38,7 @@ def view_of_document(target: Any, mode: str, storage_options: Mapping[str, Any] 
     """
     if not isinstance(target, (str, os.PathLike)) or not str(target).endswith(".json"):
         return None
-    return documents.open_view(target, mode, storage_options, _open_member)
+    return documents.open_view(target, mode, storage_options, partial(_open_member, missing_chunks))
 
 
 def store_to_read(target: Any, *, read_only: bool, storage_options: Mapping[str, Any] | None) -> Store:
@@ -44,14 +49,23 @@ def store_to_read(target: Any, *, read_only: bool, storage_options: Mapping[str,
     return store_of(target, read_only=read_only, storage_options=storage_options)
 
 
-def _open_member(target: str, mode: str, *, format: str, storage_options: Mapping[str, Any] | None) -> Array:
+def _open_member(
+    rule: str | None,
+    target: str,
+    mode: str,
+    *,
+    format: str,
+    missing_chunks: str | None,
+    storage_options: Mapping[str, Any] | None,
+) -> Array:
     """Open an array that a document names; another document is not followed."""
     read_only = mode == "r"
     store = store_of(target, read_only=read_only, storage_options=storage_options)
     try:
         metadata = engine.read_metadata(store, "", format, kept=True)
         if isinstance(metadata, ArrayMetadata):
-            return Array(engine.stored_array(store, "", metadata), "", read_only=read_only)
+            stored = engine.stored_array(store, "", metadata, missing_chunks=rule or missing_chunks)
+            return Array(stored, "", read_only=read_only)
     except BaseException:
         abandon(store, target)
         raise

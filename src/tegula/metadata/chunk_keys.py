@@ -8,7 +8,17 @@ from functools import lru_cache
 from tegula.runtime.deferred import matcher
 from tegula.runtime.frozen import Frozen
 
-__all__ = ["BCOLZ_KEYS", "ENCODINGS", "N5_KEYS", "V1_KEYS", "V2_KEYS", "ChunkKeyEncoding", "default_keys", "v2_keys"]
+__all__ = [
+    "BCOLZ_KEYS",
+    "ENCODINGS",
+    "N5_KEYS",
+    "V1_KEYS",
+    "V2_KEYS",
+    "ChunkKeyEncoding",
+    "default_keys",
+    "fanout_keys",
+    "v2_keys",
+]
 
 _NUMBER = matcher(r"0|[1-9][0-9]{0,18}")
 
@@ -28,6 +38,9 @@ class ChunkKeyEncoding(Frozen):
         True if the key holds the first coordinate only, since all others are always 0 (bcolz).
     is_reversed : bool
         True if the key holds the coordinates in reverse order (N5).
+    digits : int
+        If not 0, each coordinate is written as parts of so many decimal digits, after the number of parts less one
+        (``fanout`` of Zarr v3).
 
     Examples
     --------
@@ -39,6 +52,8 @@ class ChunkKeyEncoding(Frozen):
     ('data/__3.blp', (3, 0))
     >>> N5_KEYS.encode((3, 0)), N5_KEYS.decode("0/3", 2)
     ('0/3', (3, 0))
+    >>> fanout_keys(3).encode((1234, 5)), fanout_keys(3).decode("c/1/001/234/0/005", 2)
+    ('c/1/001/234/0/005', (1234, 5))
     """
 
     separator: str
@@ -47,20 +62,26 @@ class ChunkKeyEncoding(Frozen):
     scalar: str
     first_only: bool = False
     is_reversed: bool = False
+    digits: int = 0
 
     def encode(self, coords: Sequence[int]) -> str:
         """Return the key of the chunk at `coords`."""
         return _template(self, len(coords)).format(*coords)
 
-    def template(self, ndim: int) -> str:
+    def template(self, ndim: int, before: str = "") -> str:
         """Return the format string that turns the coordinates of a chunk of `ndim` dimensions into its key.
+
+        It is empty if there is no key. `before` is text in front of each key.
 
         Examples
         --------
-        >>> default_keys().template(2), default_keys().template(2).format(0, 3)
-        ('c/{0}/{1}', 'c/0/3')
+        >>> default_keys().template(2), default_keys().template(2, "a{}/").format(0, 3)
+        ('c/{0}/{1}', 'a{}/c/0/3')
         """
-        return _template(self, ndim)
+        template = _template(self, ndim)
+        if not before or not template:
+            return template
+        return _Parts(before + template, self) if self.digits and ndim else _literal(before) + template
 
     def decode(self, key: str, ndim: int) -> tuple[int, ...] | None:
         """Return the coordinates of the chunk whose key is `key`, or ``None`` if it is not the key of a chunk."""
@@ -69,6 +90,9 @@ class ChunkKeyEncoding(Frozen):
         if not key.startswith(self.prefix) or not key.endswith(self.suffix):
             return None
         parts = key[len(self.prefix) : len(key) - len(self.suffix)].split(self.separator)
+        if self.digits:
+            coords = _joined(parts, self.digits)
+            return coords if coords is not None and len(coords) == ndim else None
         if len(parts) != (1 if self.first_only else ndim) or not all(map(_NUMBER, parts)):
             return None
         coords = (*map(int, parts), *(0,) * (ndim - len(parts)))
@@ -79,6 +103,8 @@ class ChunkKeyEncoding(Frozen):
 def _template(keys: ChunkKeyEncoding, ndim: int) -> str:
     if not ndim:
         return _literal(keys.scalar)
+    if keys.digits:
+        return _Parts(keys.prefix, keys)
     separator = _literal(keys.separator)
     axes = range(1 if keys.first_only else ndim)
     numbers = separator.join([f"{{{axis}}}" for axis in (axes[::-1] if keys.is_reversed else axes)])
@@ -88,6 +114,52 @@ def _template(keys: ChunkKeyEncoding, ndim: int) -> str:
 def _literal(text: str) -> str:
     """Escape the braces of `text`, which have a meaning in format strings."""
     return text.replace("{", "{{").replace("}", "}}")
+
+
+class _Parts(str):
+    """What is in front of keys whose coordinates are written as parts; used as a format string."""
+
+    __slots__ = ("_keys",)
+    _keys: ChunkKeyEncoding
+
+    def __new__(cls, before: str, keys: ChunkKeyEncoding) -> _Parts:
+        made = super().__new__(cls, before)
+        made._keys = keys
+        return made
+
+    def format(self, *coords: object, **_: object) -> str:
+        """Return the key of the chunk at `coords`."""
+        parts: list[str] = []
+        width = self._keys.digits
+        for coord in map(str, coords):
+            count = -(-len(coord) // width)
+            padded = coord.zfill(count * width)
+            parts += [str(count - 1), *(padded[at : at + width] for at in range(0, len(padded), width))]
+        return f"{self}{self._keys.separator.join(parts)}{self._keys.suffix}"
+
+
+def _joined(parts: list[str], digits: int) -> tuple[int, ...] | None:
+    """Return the coordinates that parts of `digits` digits stand for; ``None`` if no chunk has these."""
+    coords: list[int] = []
+    at = 0
+    while at < len(parts):
+        if not _NUMBER(parts[at]) or len(parts[at]) > 2:
+            return None
+        stop = at + 2 + int(parts[at])
+        some = parts[at + 1 : stop]
+        text = "".join(some)
+        if stop > len(parts) or any(len(part) != digits for part in some) or not (text.isascii() and text.isdigit()):
+            return None
+        if len(some) > 1 and not int(some[0]):
+            return None
+        coords.append(int(text))
+        at = stop
+    return (*coords,)
+
+
+def fanout_keys(digits: int) -> ChunkKeyEncoding:
+    """Return the encoding ``fanout``, ``c/1/001/234/0/005``: no directory has more than ``10**digits`` entries."""
+    return ChunkKeyEncoding("/", "c/", "", "c", digits=digits)
 
 
 def default_keys(separator: str = "/") -> ChunkKeyEncoding:

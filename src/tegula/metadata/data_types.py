@@ -7,6 +7,7 @@ registry; `tegula.formats.numpy_types` has the spellings of Zarr v1 and v2.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cache
@@ -53,6 +54,8 @@ _COMPLEX_PARTS: Final = {
     )
 }  # fmt: skip
 """Complex numbers that NumPy lacks: structs of two parts, by the name of the type; and the types of the parts."""
+_OPTIONAL: Final = "zarrs.optional"
+"""Elements that may be missing: structs of a value, and whether it is valid."""
 _OF_A_LIBRARY: Final = 2  # `dtype.isbuiltin` of a type that another library has registered with NumPy
 
 
@@ -119,7 +122,8 @@ class DataType(Frozen):
         otherwise ``""``.
     alias : str
         The name to write if the type has several (``"r16"`` and ``"raw_bytes"``); ``""`` for the preferred one. For
-        times without a unit, their scale factor, which arrays of NumPy do not keep.
+        times without a unit, their scale factor, which arrays of NumPy do not keep. For elements that may be missing,
+        ``zarrs.optional`` and the type of the values as JSON.
 
     Examples
     --------
@@ -145,7 +149,7 @@ class DataType(Frozen):
     def has_byte_order(self) -> bool:
         """True if the byte order matters, so that a document must state it."""
         dtype = self.numpy if self.complex_part is None else self.complex_part
-        if self.variable:
+        if self.variable or self.alias.startswith(_OPTIONAL):  # the codec of the values has an order
             return False
         if dtype in EXTENDED_DTYPES:
             return dtype == EXTENDED["bfloat16"]
@@ -156,9 +160,18 @@ class DataType(Frozen):
         """Type of the fields ``real`` and ``imag`` of complex numbers that NumPy lacks; ``None`` for other types."""
         return self.numpy["real"] if self.alias in _COMPLEX_PARTS else None
 
+    @property
+    def inner(self) -> DataType | None:
+        """Type of the field ``value`` of elements that may be missing, beside ``valid``; ``None`` for other types."""
+        if not self.alias.startswith(_OPTIONAL):
+            return None
+        return data_type_from_json(json.loads(self.alias.removeprefix(_OPTIONAL)))
+
     def __str__(self) -> str:
         if self.alias in _COMPLEX_PARTS:
             return self.alias
+        if (inner := self.inner) is not None:
+            return f"optional {inner}"
         if self.variable or self.numpy.names is None:
             return self.variable or str(self.numpy)
         try:
@@ -317,7 +330,26 @@ def data_type_from_json(value: Any, depth: int = 0) -> DataType:
         return _without_scale(_time_dtype(name, configuration))
     if name in ("struct", "structured"):
         return DataType(_struct_dtype(configuration, depth), alias=name if name == "structured" else "")
+    if name == _OPTIONAL:
+        return _optional(data_type_from_json(configuration, depth + 1))
     raise UnsupportedError(f"no data type is called {name!r:.40}", field="data_type")
+
+
+def _optional(inner: DataType) -> DataType:
+    """Return the type of elements of the type `inner` that may be missing."""
+    if inner.variable:
+        raise UnsupportedError(
+            f"elements of the type {_OPTIONAL} of {inner} are not read: NumPy has no form for them; let zarrs, which "
+            f"wrote them, store them as {inner}, with a value that stands for what is missing",
+            field="data_type",
+        )
+    try:
+        dtype = np.dtype([("value", inner.numpy), ("valid", "?")]).newbyteorder("<")
+    except ValueError as error:
+        raise MetadataError(f"elements of {inner} can't be missing: {error}", field="data_type") from error
+    if dtype.itemsize > MAX_ITEMSIZE:
+        raise MetadataError(f"an element of {dtype.itemsize} bytes is larger than {MAX_ITEMSIZE}", field="data_type")
+    return DataType(dtype, alias=f"{_OPTIONAL} {json.dumps(data_type_to_json(inner))}")
 
 
 def _name_and_configuration(value: Any) -> tuple[str, Mapping[str, Any]]:
@@ -411,6 +443,10 @@ def data_type_to_json(data_type: DataType) -> Any:
         raise UnsupportedError("Zarr v3 has no data type for Python objects", field="dtype")
     if data_type.variable:
         return data_type.alias or data_type.variable
+    if data_type.alias.startswith(_OPTIONAL):
+        inner = json.loads(data_type.alias.removeprefix(_OPTIONAL))
+        named = {"name": inner} if isinstance(inner, str) else inner
+        return {"name": _OPTIONAL, "configuration": {"configuration": {}, **named}}
     if data_type.numpy.kind in "mM" and data_type.alias:
         plain = _dtype_to_json(data_type.numpy)
         return {**plain, "configuration": {"unit": "generic", "scale_factor": int(data_type.alias)}}

@@ -241,6 +241,12 @@ def _struct_from_json(value: Any, data_type: DataType) -> Fill:
     """Read the value of each field, or the bytes of the whole struct in base64, or 0."""
     dtype = data_type.numpy
     out = np.zeros((), dtype)
+    if (inner := data_type.inner) is not None:
+        if isinstance(value, list) and len(value) == 1:
+            out["value"], out["valid"] = fill_from_json(value[0], inner)[()], True
+        elif value is not None:
+            raise _wrong(value, data_type)
+        return out
     if isinstance(value, str) and data_type.complex_part is None:
         raw = decode_base64(value)
         if len(raw) != dtype.itemsize:
@@ -288,6 +294,8 @@ def fill_to_json(fill: Fill, data_type: DataType) -> Any:
     if data_type.variable:
         value: Any = fill[()]
         return base64.b64encode(value).decode() if isinstance(value, bytes) else value
+    if (inner := data_type.inner) is not None:
+        return [fill_to_json(fill["value"], inner)] if fill["valid"] else None
     if data_type.complex_part is not None:
         return [_float_to_json(fill[name]) for name in ("real", "imag")]
     if dtype.names is not None:

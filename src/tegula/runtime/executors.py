@@ -26,7 +26,7 @@ EXECUTORS: Final = ("auto", "kernel", "reference")
 """The values of the setting ``executor``."""
 
 _MODULE: Final = "tegula._kernel"
-_listeners: Final[list[Callable[[str, int, bool], None]]] = []
+_listeners: Final[list[Callable[[str, int], None]]] = []
 
 
 @cache
@@ -89,20 +89,15 @@ def choose(executor: str) -> ModuleType | None:
     return None
 
 
-def subscribe(listener: Callable[[str, int, bool], None]) -> None:
-    """Call `listener` each time settings change, until the process ends.
-
-    It is given ``executor``, ``cache_bytes``, and whether reads of missing chunks are an error.
-    """
+def subscribe(listener: Callable[[str, int], None]) -> None:
+    """Call `listener` with ``executor`` and ``cache_bytes`` each time settings change, until the process ends."""
     _listeners.append(listener)
 
 
-def notify(
-    setting: str, cache_bytes: int, strict: bool, listeners: Sequence[Callable[[str, int, bool], None]] = _listeners
-) -> None:
+def notify(setting: str, cache_bytes: int, listeners: Sequence[Callable[[str, int], None]] = _listeners) -> None:
     """Pass the new values of the settings to all listeners."""
     for listener in listeners:
-        listener(setting, cache_bytes, strict)
+        listener(setting, cache_bytes)
 
 
 @cache  # once per process

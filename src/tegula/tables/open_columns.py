@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from tegula import engine
 from tegula.arrays.array import Array
@@ -51,6 +52,7 @@ class OpenColumns:
     ) -> None:
         self._store, self._path, self._format = store, path, metadata.format
         self._read_only, self.allow_pickle = read_only, allow_pickle
+        self.missing_chunks: str | None = None
         self._opened: dict[str, Array] = {}
         self._described: dict[str, ArrayMetadata] = {}
         self.rename(metadata)
@@ -71,6 +73,12 @@ class OpenColumns:
         self._described = {}
         gather(lambda column: column.refresh(), self._opened.values(), self._store.concurrency)
 
+    def read_missing(self, rule: str | None) -> None:
+        """Say what reads of chunks that are not stored give, for all columns; see `Array.missing_chunks`."""
+        self.missing_chunks = rule
+        for column in self._opened.values():
+            column.missing_chunks = rule
+
     def column(self, name: str) -> Array:
         """Return a column.
 
@@ -86,9 +94,8 @@ class OpenColumns:
                     f"there is no column {name!r:.80}; the columns are {', '.join(self.names)}"[:400],
                     path=self._location,
                 )
-            stored = engine.stored_array(
-                self._store, self.path(name), self._description(name), allow_pickle=self.allow_pickle
-            )
+            how: dict[str, Any] = {"allow_pickle": self.allow_pickle, "missing_chunks": self.missing_chunks}
+            stored = engine.stored_array(self._store, self.path(name), self._description(name), **how)
             column = Array(stored, self.path(name), read_only=self._read_only, allow_pickle=self.allow_pickle)
             self._opened[name] = column
         return column

@@ -18,6 +18,7 @@ from tegula.arrays.filling import CREATION
 from tegula.arrays.keywords import check_keywords
 from tegula.arrays.node import Node, opened_by_name
 from tegula.arrays.suffixes import new_format
+from tegula.config import check_missing_chunks
 from tegula.display import Info
 from tegula.engine.concurrency.pool import gather
 from tegula.engine.nodes.deleting import delete_node
@@ -90,6 +91,15 @@ class Table(Node):
         self.open_columns = OpenColumns(store, path, metadata, read_only=self._read_only, allow_pickle=allow_pickle)
 
     # --- description
+
+    @property
+    def missing_chunks(self) -> str | None:
+        """What reads of chunks that are not stored give; see `Array.missing_chunks`. It can be set, for all columns."""
+        return self.open_columns.missing_chunks
+
+    @missing_chunks.setter
+    def missing_chunks(self, value: str | None) -> None:
+        self.open_columns.read_missing(None if value is None else check_missing_chunks(value))
 
     @property
     def metadata(self) -> GroupMetadata:
@@ -672,7 +682,8 @@ class Table(Node):
 
     def __reduce__(self) -> tuple[Any, ...]:
         mark = engine.fingerprint(self._metadata)
-        return _reopen, (self._store, self._path, self.format, mark, self._read_only, self.allow_pickle)
+        options = self._read_only, self.allow_pickle, self.missing_chunks
+        return _reopen, (self._store, self._path, self.format, mark, *options)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Table):
@@ -689,8 +700,12 @@ class Table(Node):
         return display.table_html(self)
 
 
-def _reopen(store: Store, path: str, format: str, mark: bytes, read_only: bool, allow_pickle: bool) -> Table:
+def _reopen(
+    store: Store, path: str, format: str, mark: bytes, read_only: bool, allow_pickle: bool, missing_chunks: str | None
+) -> Table:
     metadata = engine.read_unpickled(store, path, format, mark)
     if not isinstance(metadata, GroupMetadata):
         raise NotFoundError("the table no longer exists", path=path or store.url)
-    return Table(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)
+    table = Table(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)
+    table.missing_chunks = missing_chunks
+    return table

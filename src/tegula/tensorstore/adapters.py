@@ -15,7 +15,6 @@ from tegula.tensorstore.drivers.adapting.cast import CastSpec
 from tegula.tensorstore.drivers.adapting.downsample import DownsampleDriver, DownsampleSpec
 from tegula.tensorstore.drivers.adapting.stack import StackDriver, checked_layers
 from tegula.tensorstore.drivers.array import ArrayDriver, ArraySpec
-from tegula.tensorstore.drivers.viewed import Viewed
 from tegula.tensorstore.drivers.virtual import default_context
 from tegula.tensorstore.drivers.virtual_chunked import VirtualChunkedDriver
 from tegula.tensorstore.errors import StatusError, invalid, type_error
@@ -28,6 +27,7 @@ from tegula.tensorstore.sources import as_source
 from tegula.tensorstore.spec.interface import mode_of
 from tegula.tensorstore.spec.spec import Spec
 from tegula.tensorstore.store import TensorStore
+from tegula.tensorstore.views import Viewed
 
 __all__ = ["DownsampleMethod", "array", "cast", "concat", "downsample", "overlay", "stack", "virtual_chunked"]
 

@@ -26,7 +26,7 @@ from tegula.tensorstore.kvstore.transaction import Transaction
 from tegula.tensorstore.sources import align, as_source, spread
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening, ResizeOptions
 from tegula.tensorstore.spec.spec import Spec
-from tegula.tensorstore.views import Selection, select, whole
+from tegula.tensorstore.views import Selection, select
 
 if TYPE_CHECKING:
     from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
@@ -298,9 +298,7 @@ class TensorStore(Indexable):
     def _selected(self) -> Selection:
         selection = self._selection
         if selection is None:
-            view, domain = self._view, self._driver.domain
-            selection = whole(domain) if view is None else select(view, domain)
-            self._selection = selection
+            self._selection = selection = select(self._view, self._driver.domain)
         return selection
 
     def read(self, *, order: Literal["C", "F"] = "C", batch: Batch | None = None) -> Future[npt.NDArray[Any]]:
@@ -344,7 +342,7 @@ class TensorStore(Indexable):
     def _load(self) -> None:
         """Import the modules that reads and writes need: threads of the pool must not import any."""
         with suppress(TegulaError):
-            self._driver.load(self._selected().indices)
+            self._driver.load(self._selected().transform)
 
     def _read(self, order: Literal["C", "F"]) -> npt.NDArray[Any]:
         return self._latest()._read_bounded(order)
@@ -352,11 +350,11 @@ class TensorStore(Indexable):
     def _read_bounded(self, order: Literal["C", "F"]) -> npt.NDArray[Any]:
         """Read the view within its bounds, even if the bounds of the array have changed."""
         selection = self._selected()
-        if not selection.size:
+        if 0 in selection.shape:
             return np.zeros(selection.shape, self._driver.dtype.numpy_dtype, order)
-        values = self._driver.read(selection.indices)
-        if selection.axes is not None:
-            values = selection.present(values)
+        values = self._driver.read(selection.transform)
+        if values.shape != selection.shape:
+            values = np.broadcast_to(values, selection.shape)
         values = np.asarray(values, order=order)
         return values if values.flags.writeable else values.copy(order)
 
@@ -420,13 +418,13 @@ class TensorStore(Indexable):
         elif domain is not None or values.shape != selection.shape:
             target = self.domain
             values = spread(values, align(domain or IndexDomain._of_shape(values.shape), target), target.shape)
-        if not selection.size:
+        if 0 in selection.shape:
             return
         arranged = selection.arrange(values)
         if self._transaction is None:
-            self._driver.write(selection.indices, arranged)
+            self._driver.write(selection.transform, arranged)
         else:  # the commit may write the values again, after the source has changed
-            self._transaction._perform(self._driver.write, selection.indices, arranged.copy())
+            self._transaction._perform(self._driver.write, selection.transform, arranged.copy())
 
     def _write_from(self, source: TensorStore) -> None:
         self._check_writable()
@@ -541,7 +539,7 @@ class TensorStore(Indexable):
         """
 
         def act() -> _Statistics:
-            none, every = self._driver.storage_statistics(self._selected().indices)
+            none, every = self._driver.storage_statistics(self._selected().transform)
             return _Statistics(none if query_not_stored else None, every if query_fully_stored else None)
 
         return immediate(act)

@@ -1,8 +1,7 @@
-"""Views as selections of a base array.
+"""Views as selections of a base array: the transform of a view, without origins, labels and implicit bounds.
 
-`select` converts an index transform to a `Selection`, whose ``indices`` are the elements of the base that the view
-contains. `present` arranges what a driver reads at these indices in the axes of the view; `arrange` does the reverse
-for writes. Both return NumPy views.
+Drivers read and write by transforms of the core (`tegula.indexing.Transform`), whose indices count from the origin of
+the base.
 """
 
 from __future__ import annotations
@@ -13,149 +12,149 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tegula.indexing.transform import Affine, OutputMap, axes_of
+from tegula.indexing import whole
+from tegula.indexing.transform import Affine, OutputMap, Transform, axes_of, composed, extent
+from tegula.tensorstore.constraints.schema import units_through
 from tegula.tensorstore.errors import invalid, status
 from tegula.tensorstore.index.composition import with_origin_0
-from tegula.tensorstore.index.intervals import interval_text
+from tegula.tensorstore.index.intervals import Interval, interval_text
+from tegula.tensorstore.index.transform import identity
 
 if TYPE_CHECKING:
+    from tegula.tensorstore.constraints.dtypes import dtype
+    from tegula.tensorstore.constraints.unit import Unit
     from tegula.tensorstore.index.domain import IndexDomain
     from tegula.tensorstore.index.output_maps import OutputIndexMap
     from tegula.tensorstore.index.transform import IndexTransform
-    from tegula.tensorstore.spec.interface import Indices
+    from tegula.tensorstore.spec.interface import Driver
 
-__all__ = ["Selection", "select", "whole"]
+__all__ = ["Selection", "Viewed", "select"]
 
 _FINITE = 2**62 - 1
 
 
 class Selection:
-    """The elements of a base array that a view contains, and their arrangement.
+    """The elements of a base array that a view contains.
 
     Attributes
     ----------
-    indices : tuple
-        One term for each dimension of the base, as `Driver.read` takes them.
+    transform : Transform
+        The elements; an axis of the view along which they are repeated has length 1.
     shape : tuple of int
         Shape of the view.
-    axes : tuple of int or None
-        The axis of the driver's result for each axis of the view; -1 for a broadcast axis. None if the axes are already
-        those of the view.
     """
 
-    __slots__ = ("axes", "indices", "shape", "size")
+    __slots__ = ("shape", "transform")
 
-    def __init__(self, indices: Indices, shape: tuple[int, ...], axes: tuple[int, ...] | None) -> None:
-        self.indices = indices
-        self.shape = shape
-        self.axes = axes
-        self.size = prod(shape)
+    def __init__(self, transform: Transform, shape: tuple[int, ...]) -> None:
+        self.transform, self.shape = transform, shape
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return prod(self.shape)
 
     def present(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Arrange the result of a driver's read in the axes of the view."""
-        if self.axes is None:
-            return values
-        used_axes = [axis for axis in self.axes if axis >= 0]
-        if len(used_axes) == len(self.axes):
-            return values.transpose(used_axes)
-        spread = values.transpose(used_axes)[tuple(slice(None) if axis >= 0 else None for axis in self.axes)]
-        return np.broadcast_to(spread, self.shape)
+        """Return what a driver has read in the shape of the view."""
+        return values if self.transform.shape == self.shape else np.broadcast_to(values, self.shape)
 
     def arrange(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Arrange values, which have the axes of the view, for a driver's write."""
-        if self.axes is None:
+        """Return values in the shape of the view as a driver writes them; of repeated elements the last one wins."""
+        if self.transform.shape == self.shape:
             return values
-        # if several elements of the view are the same element of the base, the last one wins; with the ellipsis, a
-        # 0-d result is an array even for objects
-        distinct = values[(*(slice(None) if axis >= 0 else -1 for axis in self.axes), ...)]
-        used_axes = [axis for axis in self.axes if axis >= 0]
-        return distinct.transpose([used_axes.index(axis) for axis in range(len(used_axes))])
+        ends = zip(self.transform.shape, self.shape)
+        return values[tuple([slice(None) if kept == size else slice(-1, None) for kept, size in ends])]
 
 
-def whole(domain: IndexDomain) -> Selection:
-    """Return the selection of a whole base array."""
-    origin, end = domain.inclusive_min, domain.exclusive_max
-    return Selection(tuple([slice(low, high, 1) for low, high in zip(origin, end)]), tuple(domain.shape), None)
+class Viewed:
+    """A driver and the transform of a view of it, by default the identity."""
+
+    __slots__ = ("driver", "view")
+
+    def __init__(self, driver: Driver, view: IndexTransform | None) -> None:
+        self.driver = driver
+        self.view = identity(driver.domain) if view is None else view
+
+    @property
+    def domain(self) -> IndexDomain:
+        """The domain of the view."""
+        return self.view.domain
+
+    @property
+    def dtype(self) -> dtype:
+        """The data type of the elements."""
+        return self.driver.dtype
+
+    @property
+    def dimension_units(self) -> tuple[Unit | None, ...] | None:
+        """The unit of each dimension of the view; None if unknown."""
+        units = self.driver.dimension_units
+        return None if units is None else units_through(units, self.view)
+
+    def selected(self, transform: Transform) -> Selection:
+        """Return the selection of the driver's array for elements of the view."""
+        return select(self.view, self.driver.domain, transform)
+
+    def read(self, transform: Transform) -> npt.NDArray[Any]:
+        """Read as `Driver.read` does."""
+        selection = self.selected(transform)
+        return selection.present(self.driver.read(selection.transform))
+
+    def write(self, transform: Transform, values: npt.NDArray[Any]) -> None:
+        """Write as `Driver.write` does."""
+        selection = self.selected(transform)
+        if 0 not in selection.shape:
+            self.driver.write(selection.transform, selection.arrange(values))
 
 
-def select(transform: IndexTransform, base: IndexDomain) -> Selection:
-    """Return the selection of a view; the domain of the base limits the indices."""
-    return _select_basic(transform, base) or _select(transform, base)
+def select(view: IndexTransform | None, base: IndexDomain, inner: Transform | None = None) -> Selection:
+    """Return the selection of a view, or of elements of it that `inner` gives; the base limits the indices."""
+    domain = base if view is None else view._domain
+    lengths: list[int] = []
+    for low, high in zip(domain._lower, domain._upper) if inner is None else ():
+        if low < -_FINITE or high > _FINITE:
+            raise invalid(f"Cannot read or write the unbounded domain {domain}")
+        lengths.append(high - low)
+    shape = tuple(lengths) if inner is None else inner.shape
+    if view is None:
+        return Selection(whole(shape) if inner is None else inner, shape)
 
-
-def _select_basic(transform: IndexTransform, base: IndexDomain) -> Selection | None:
-    """Return the selection of a view by integers and slices in order, the usual case; None for all others."""
-    domain = transform._domain
-    shape: list[int] = []
-    indices: list[int | slice | npt.NDArray[np.int64]] = []
-    for output, low, high in zip(transform._maps, base._lower, base._upper, strict=True):
-        axis, first = output._dimension, output._offset
-        if axis is None:
-            if output._array is not None or not low <= first < high:
-                return None
-            indices.append(first)
-            continue
-        if axis != len(shape):
-            return None
-        start, stop, stride = domain._lower[axis], domain._upper[axis], output._stride
-        first += stride * start
-        last = first + stride * (stop - start - 1)
-        if not (-_FINITE <= start < stop <= _FINITE and low <= first < high and low <= last < high):
-            return None
-        indices.append(slice(first, last + (1 if stride > 0 else -1), stride))
-        shape.append(stop - start)
-    return Selection(tuple(indices), tuple(shape), None) if len(shape) == len(domain._lower) else None
-
-
-def _select(transform: IndexTransform, base: IndexDomain) -> Selection:
-    domain = transform.domain
-    shape = domain.shape
-    if any(abs(bound) > _FINITE for bound in (*domain._lower, *domain._upper)):
-        raise invalid(f"Cannot read or write the unbounded domain {domain}")
-    maps = [with_origin_0(output, domain, 0) for output in transform.output]
-    if 0 not in shape:
-        for dimension, (one, output) in enumerate(zip(maps, transform.output, strict=True)):
-            _check(one, output, base, dimension, shape)
-    # the axes of the view that index arrays, or several dimensions of the base, depend on
-    used = [axis for one in maps for axis in axes_of(one)]
-    arrays = [axis for one in maps if not isinstance(one, Affine) for axis in axes_of(one)]
-    joint = sorted({axis for axis in used if used.count(axis) > 1 or axis in arrays})
-    # an index for each dimension of the base: an integer, a slice, or an index array over the joint axes
-    indices: list[int | slice | npt.NDArray[np.int64]] = []
-    result_axes = list(joint)
-    for one in maps:
-        if not isinstance(one, Affine):
-            indices.append(one.reshape([one.shape[axis] for axis in joint]) if joint else int(one.item()))
-        elif one.axis < 0:
-            indices.append(one.start)
-        elif one.axis in joint:
-            values = np.arange(shape[one.axis], dtype=np.int64) * one.step + one.start
-            indices.append(values.reshape([-1 if axis == one.axis else 1 for axis in joint]))
+    # the maps from the elements to the base, and the axes of the elements that these use
+    maps: list[OutputMap] = []
+    sizes: list[int] = []
+    used: list[int] = []
+    for dimension, (output, low, high) in enumerate(zip(view._maps, base._lower, base._upper, strict=True)):
+        one = with_origin_0(output, domain, low)
+        if inner is not None:
+            one = composed(one, inner.maps, shape)
+        size, is_inside = high - low, False
+        if type(one) is not Affine:
+            used += axes_of(one)
         else:
-            last = one.start + one.step * (shape[one.axis] - 1)
-            stop = last + (1 if one.step > 0 else -1) if shape[one.axis] else one.start
-            indices.append(slice(one.start, stop, one.step))
-            result_axes.append(one.axis)
-    # the axes of the driver's result: the joint ones first, then the slices
-    if result_axes == list(range(len(shape))):
-        return Selection(tuple(indices), shape, None)
-    positions = {axis: position for position, axis in enumerate(result_axes)}
-    return Selection(tuple(indices), shape, tuple(positions.get(axis, -1) for axis in range(len(shape))))
+            axis, start, step = one
+            last = start
+            if axis >= 0:
+                used.append(axis)
+                last += step * (shape[axis] - 1)
+            is_inside = 0 <= start < size and 0 <= last < size and output._array is None
+        if not is_inside and 0 not in shape:
+            _check(one, output, (low, high), dimension, shape)
+        maps.append(one)
+        sizes.append(size)
+    kept = shape
+    if used != [*range(len(shape))]:
+        kept = tuple([size if axis in used or not size else 1 for axis, size in enumerate(shape)])
+    return Selection(Transform(kept, tuple(maps), tuple(sizes)), shape)
 
 
-def _check(one: OutputMap, output: OutputIndexMap, base: IndexDomain, dimension: int, shape: tuple[int, ...]) -> None:
+def _check(one: OutputMap, output: OutputIndexMap, bounds: Interval, dimension: int, shape: tuple[int, ...]) -> None:
     """Refuse indices outside the base, and elements of an index array outside its range."""
-    low, high = base._lower[dimension], base._upper[dimension]
-    if isinstance(one, Affine):
-        ends = one.start, one.start + one.step * ((shape[one.axis] if one.axis >= 0 else 1) - 1)
-        bounds = [(min(ends), max(ends), low, high)]
-    else:
-        assert output._array is not None
-        bounds = [
-            (int(a.min()), int(a.max()), *ends) for a, ends in ((one, (low, high)), (output._array, output._range))
-        ]
-    for least, most, first, stop in bounds:
-        if not first <= least <= most < stop:
-            wrong = least if least < first else most
-            text = f"Index {wrong} is outside valid range {interval_text(first, stop)} of dimension {dimension}"
-            raise status("OUT_OF_RANGE", text)
+    origin, end = first, stop = bounds
+    if output._array is not None:
+        ends = [output._offset + output._stride * value for value in (output._range[0], output._range[1] - 1)]
+        first, stop = max(origin, min(ends)), min(end, max(ends) + 1)
+    least, most = (index + origin for index in extent(one, shape))
+    if not first <= least <= most < stop:
+        wrong = least if least < first else most
+        text = f"Index {wrong} is outside valid range {interval_text(first, stop)} of dimension {dimension}"
+        raise status("OUT_OF_RANGE", text)

@@ -65,6 +65,10 @@ class Base(Protocol):
         """Where the elements are, for errors."""
 
     @property
+    def missing_chunks(self) -> str | None:
+        """What reads of chunks that are not stored give; see `tegula.Array.missing_chunks`."""
+
+    @property
     def read_only(self) -> bool:
         """Whether writing raises `ReadOnlyError`."""
 

@@ -88,6 +88,10 @@ class Deferred:
         return self._array().node
 
     @property
+    def missing_chunks(self) -> str | None:
+        return self._array().missing_chunks
+
+    @property
     def data_type(self) -> DataType:
         return as_data_type(self.dtype)
 

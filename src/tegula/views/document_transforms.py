@@ -9,7 +9,7 @@ import numpy as np
 
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.indexing import Affine, Transform
-from tegula.indexing.transform import OutputMap
+from tegula.indexing.transform import OutputMap, extent
 
 __all__ = ["counted_from", "transform_from_json", "transform_to_json"]
 
@@ -132,17 +132,10 @@ def counted_from(origin: Sequence[int], transform: Transform) -> Transform:
     MetadataError
         If there are elements before the origin.
     """
-    maps: list[OutputMap] = []
-    for one, low in zip(transform.maps, origin):
-        maps.append(one._replace(start=one.start - low) if isinstance(one, Affine) else one - low)
-        if not isinstance(one, Affine):
-            least = int(maps[-1].min()) if one.size else 0  # type: ignore[union-attr]
-        else:
-            ends = one.start, one.start + one.step * ((transform.shape[one.axis] if one.axis >= 0 else 1) - 1)
-            least = min(ends) - low
-        if least < 0 and 0 not in transform.shape:
-            raise MetadataError("a transform leaves the array or view that it is of", field="transform")
-    return Transform(transform.shape, tuple(maps), transform.base, transform.names)
+    made = transform.moved([-low for low in origin], transform.base)
+    if 0 not in made.shape and any(extent(one, made.shape)[0] < 0 for one in made.maps):
+        raise MetadataError("a transform leaves the array or view that it is of", field="transform")
+    return made
 
 
 def _pair(bounds: Any) -> list[int]:

@@ -96,6 +96,8 @@ def _spec_of(view: View, folder: str) -> dict[str, Any]:
             if not isinstance(view._field, str):
                 raise UnsupportedError("a document can't select several fields of records", path=view.location)
             spec["field"] = view._field
+        if base.missing_chunks is not None:
+            spec["fill_missing_data_reads"] = base.missing_chunks == "fill"
         if spec["driver"] in REVERSED:
             transform["output"].reverse()
         spec["transform"] = transform

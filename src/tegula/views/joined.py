@@ -14,7 +14,7 @@ from tegula.errors import MetadataError, SelectionError, UnsupportedError, out_o
 from tegula.indexing import Affine, Transform, whole
 from tegula.metadata.data_types import as_data_type
 from tegula.views import interop
-from tegula.views.view import View
+from tegula.views.view import View, part_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from tegula.engine import Future
     from tegula.metadata.data_types import DataType
     from tegula.stores import Store
+    from tegula.views.base import Base
 
-__all__ = ["Joined", "join"]
+__all__ = ["Joined", "bases_of", "join"]
 
 
 class Part(NamedTuple):
@@ -111,6 +112,10 @@ class Joined:
     def location(self) -> str:
         first, others = self.members[0].location, len(self.members) - 1
         return f"{first} and {others} other{'s' if others > 1 else ''}" if others else first
+
+    @property
+    def missing_chunks(self) -> str | None:
+        return None  # each member has its own
 
     @property
     def read_only(self) -> bool:
@@ -203,20 +208,25 @@ class Joined:
 
     def _inside(self, number: int, transform: Transform, field: Any) -> View:
         """Return the view of elements that are all in one member."""
-        member, first = self.members[number], int(self.starts[number])
-        maps = [*transform.maps]
-        along = maps[self.axis]
-        maps[self.axis] = along._replace(start=along.start - first) if isinstance(along, Affine) else along - first
-        inner = Transform(transform.shape, tuple(maps), member.shape, transform.names)
-        return View(
-            member._base, member._transform.after(inner), member._field if field is None else field, member._type
-        )
+        member, offsets = self.members[number], [0] * len(self.shape)
+        offsets[self.axis] = -int(self.starts[number])
+        return part_of(member, transform.moved(offsets, member.shape), field)
 
 
 def _for_all(act: Callable[[Part], None], parts: Iterator[Part]) -> None:
     """Call a function for all parts, for as many at once as the members' stores allow."""
     found = [*parts]
     gather(act, found, max((part.view._base.concurrency for part in found), default=0))
+
+
+def bases_of(view: View) -> Iterator[Base]:
+    """Yield the bases that a view has elements of; where views are joined, those of its parts."""
+    base = view._base
+    if isinstance(base, Joined):
+        for part in base._parts(view._transform, view._field):
+            yield from bases_of(part.view)
+    else:
+        yield base
 
 
 def join(members: Sequence[View], axis: int) -> View:

@@ -42,6 +42,7 @@ class Gap:
     names = None
     fill = None
     read_only = False
+    missing_chunks = None
     concurrency = 0
     attrs: Mapping[str, Any] = {}
     attributes: Mapping[str, Any] = {}
@@ -127,7 +128,7 @@ def arranged(layers: Sequence[Layer], location: str) -> Layer:
     full = [layer for layer in layers if layer.view.size]
     low = tuple([min(layer.begin[axis] for layer in full or layers) for axis in range(ndim)])
     high = tuple([max(layer.end(axis) for layer in full or layers) for axis in range(ndim)])
-    if max(end - begin for begin, end in zip(low, high)) >= 2**63:
+    if max([end - begin for begin, end in zip(low, high)], default=0) >= 2**63:
         raise MetadataError("the layers are too far from each other", field="layers", path=location)
     return Layer(_Arrangement(dtype, location).of(full, low, high), low)
 

@@ -18,7 +18,7 @@ from tegula.stores.targets.urls import ELSEWHERE
 from tegula.views.deferred import Deferred
 from tegula.views.document_transforms import counted_from, transform_from_json
 from tegula.views.layers import Layer, arranged
-from tegula.views.view import View
+from tegula.views.view import View, part_of
 
 __all__ = ["DRIVERS", "DTYPES", "REVERSED", "SpecReader", "absolute"]
 
@@ -36,7 +36,7 @@ DTYPES: Final = frozenset(
 _MEMBERS: Final[Mapping[str, frozenset[str]]] = {
     "cast": frozenset({"base"}),
     "stack": frozenset({"layers"}),
-    "": frozenset({"kvstore", "path", "field", "metadata"}),
+    "": frozenset({"kvstore", "path", "field", "metadata", "fill_missing_data_reads"}),
 }
 _COMMON: Final = frozenset({"driver", "dtype", "transform"})
 # what is expected of arrays, which are read as they are, and how much is kept and done at once
@@ -47,7 +47,7 @@ _IGNORED: Final = frozenset(
         "store_data_equal_to_fill_value",
     }
 )
-_FIXED: Final = {"open": True, "create": False, "delete_existing": False, "fill_missing_data_reads": True}
+_FIXED: Final = {"open": True, "create": False, "delete_existing": False}
 _KVSTORE: Final[Mapping[str, frozenset[str]]] = {
     "file": frozenset({"file_io_concurrency", "file_io_locking", "file_io_sync", "file_io_mode", "file_io_memmap"}),
     "s3": frozenset({"bucket", "s3_request_concurrency", "s3_request_retries"}),
@@ -135,7 +135,10 @@ class SpecReader:
         # a document from elsewhere does not choose who receives secrets
         shares = is_remote(target) and (not self.remote or _same_origin(target, self.folder))
         options = self.options if shares else None
-        open_it = partial(self.open_array, target, self.mode, format=format, storage_options=options)
+        how: dict[str, Any] = {"format": format, "storage_options": options, "missing_chunks": None}
+        if "fill_missing_data_reads" in spec:
+            how["missing_chunks"] = "fill" if _member(spec, "fill_missing_data_reads", bool, True) else "error"
+        open_it = partial(self.open_array, target, self.mode, **how)
         if transform is None or not _is_described(spec):
             view: View = open_it().lazy
             if field := spec.get("field"):
@@ -256,4 +259,4 @@ def _through(layer: Layer, transform: Transform) -> View:
         inner.check(view.shape)
     except SelectionError:
         raise MetadataError("a transform leaves the array or view that it is of", field="transform") from None
-    return View(view._base, view._transform.after(inner), view._field, view._type)
+    return part_of(view, inner)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 else:
     display, interop, store = Later("tegula.display"), Later("tegula.views.interop"), Later("tegula.views.store")
 
-__all__ = ["View", "view_of"]
+__all__ = ["View", "part_of", "view_of"]
 
 Field = str | list[str] | None
 _NAMING = frozenset({str, np.str_, list})  # types of items that may name fields of records
@@ -526,6 +526,12 @@ def _chunk_length(one: Affine, size: int, chunk: int | None) -> int | None:
     if step >= chunk:
         return 1
     return first if chunk % step == 0 and first == chunk // step else None
+
+
+def part_of(view: View, inner: Transform, field: Field = None) -> View:
+    """Return the view of elements of a view, which a transform gives."""
+    own = view._field if field is None else field
+    return View(view._base, view._transform.after(inner), own, view._type)
 
 
 def view_of(base: Base) -> View:

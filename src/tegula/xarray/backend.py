@@ -51,6 +51,8 @@ class TegulaBackendEntrypoint(BackendEntrypoint):
         ``_FillValue`` marks them.
     allow_pickle : bool
         Allow unpickling of chunks, which can run any code.
+    missing_chunks : {"fill", "error"}, optional
+        What reads of chunks that are not stored give; see `tegula.open`.
     """
 
     description = "Open Zarr v1, v2, v3 and bcolz, local or in object storage, with tegula"
@@ -78,11 +80,11 @@ class TegulaBackendEntrypoint(BackendEntrypoint):
         storage_options: Mapping[str, Any] | None = None,
         use_zarr_fill_value_as_mask: bool | None = None,
         allow_pickle: bool = False,
+        missing_chunks: str | None = None,
     ) -> xr.Dataset:
         """Open one group, table or array as a data set; see `xarray.open_dataset`."""
-        opener = opening.Opener(
-            dims, consolidated, format, storage_options, use_zarr_fill_value_as_mask, allow_pickle, drop_variables
-        )
+        how = storage_options, use_zarr_fill_value_as_mask, allow_pickle, missing_chunks
+        opener = opening.Opener(dims, consolidated, format, *how, drop_variables)
         return _decoded(
             opener.open(filename_or_obj, group),
             mask_and_scale=mask_and_scale,
@@ -112,11 +114,11 @@ class TegulaBackendEntrypoint(BackendEntrypoint):
         storage_options: Mapping[str, Any] | None = None,
         use_zarr_fill_value_as_mask: bool | None = None,
         allow_pickle: bool = False,
+        missing_chunks: str | None = None,
     ) -> dict[str, xr.Dataset]:
         """Open a group and all groups and tables below it, by path; see `xarray.open_groups`."""
-        opener = opening.Opener(
-            dims, consolidated, format, storage_options, use_zarr_fill_value_as_mask, allow_pickle, drop_variables
-        )
+        how = storage_options, use_zarr_fill_value_as_mask, allow_pickle, missing_chunks
+        opener = opening.Opener(dims, consolidated, format, *how, drop_variables)
         return {
             path: _decoded(
                 store,
@@ -149,6 +151,7 @@ class TegulaBackendEntrypoint(BackendEntrypoint):
         storage_options: Mapping[str, Any] | None = None,
         use_zarr_fill_value_as_mask: bool | None = None,
         allow_pickle: bool = False,
+        missing_chunks: str | None = None,
     ) -> xr.DataTree:
         """Open a group and all groups and tables below it as a tree; see `xarray.open_datatree`."""
         found = self.open_groups_as_dict(
@@ -167,6 +170,7 @@ class TegulaBackendEntrypoint(BackendEntrypoint):
             storage_options=storage_options,
             use_zarr_fill_value_as_mask=use_zarr_fill_value_as_mask,
             allow_pickle=allow_pickle,
+            missing_chunks=missing_chunks,
         )
         tree = DataTree.from_dict(found)
         for path, dataset in found.items():

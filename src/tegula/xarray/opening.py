@@ -73,6 +73,7 @@ class Opener:
     storage_options: Mapping[str, Any] | None = None
     mask: bool | None = None
     allow_pickle: bool = False
+    missing_chunks: str | None = None
     drop_variables: str | Iterable[str] | None = None
 
     def __post_init__(self) -> None:
@@ -131,7 +132,8 @@ class Opener:
         return member
 
     def _options(self) -> dict[str, Any]:
-        return {"storage_options": self.storage_options, "allow_pickle": self.allow_pickle}
+        options = {"storage_options": self.storage_options, "allow_pickle": self.allow_pickle}
+        return options | {"missing_chunks": self.missing_chunks}
 
     def _listed(self, group: Group, read: Callable[[Group], Iterator[tuple[str, Any]]]) -> list[tuple[str, Any]]:
         """List members; from consolidated metadata in storage that can't be listed, unless the caller forbids it."""

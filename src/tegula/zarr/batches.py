@@ -56,7 +56,7 @@ def place_of(key: str, keys: ChunkKeyEncoding, ndim: int) -> tuple[str, tuple[in
     >>> place_of("era/t/c/0/12", default_keys(), 2), place_of("0.12", V2_KEYS, 2)
     (('era/t/', (0, 12)), ('', (0, 12)))
     """
-    match = _pattern(keys, ndim).fullmatch(key)
+    match = None if keys.digits else _pattern(keys, ndim).fullmatch(key)
     if match is None:
         return None
     prefix, *numbers = match.groups()
@@ -97,7 +97,7 @@ def selected(batch: Sequence[Item], keys: ChunkKeyEncoding, grid: ChunkGrid, dro
         coords = _numbers(batch, keys, ndim)
         if prod(map(len, coords)) != len(batch):
             return None
-    places, template = [*product(*coords)], prefix.replace("{", "{{").replace("}", "}}") + keys.template(ndim)
+    places, template = [*product(*coords)], keys.template(ndim, prefix)
     if [item[0].path for item in batch] != [template.format(*each) for each in places] or not _fits(
         batch, places, grid
     ):

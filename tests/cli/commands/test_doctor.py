@@ -60,6 +60,7 @@ def test_doctor_describes_the_kernel(fake):
     assert native == {
         "bytes",
         "n5_default",
+        "zarrs.squeeze",
         "transpose",
         "reshape",
         "sharding_indexed",

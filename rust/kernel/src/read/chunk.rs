@@ -14,18 +14,6 @@ pub(crate) const LARGE: usize = 1 << 20;
 /// Chunks up to this length are decoded as a whole, in bytes.
 const PAGE: usize = 1 << 12;
 
-/// Write the fill value to the places of a missing chunk.
-pub(super) fn fill(chain: &Chain, shape: &[u64], item: &Item<'_>, value: &[u8], work: WorkBuffer) -> Result<()> {
-    let stored = chain.stored_shape(shape);
-    content_size(&stored, value.len())?;
-    let mut points = Vec::new();
-    let copy = StridedCopy::new(item, chain.order.as_deref(), &stored, value.len(), &mut points)?;
-    let value = &value[work.offset..work.offset + work.size];
-    // SAFETY: the caller of `read` guarantees the places in the work buffer.
-    unsafe { strided::fill(work.start.offset(copy.target), &copy.dims, value) };
-    Ok(())
-}
-
 /// Return whether `count` chunks of `content` bytes take less time than waking another thread.
 pub(super) fn is_small(chain: &Chain, count: usize, content: u64) -> bool {
     let weight = if chain.buffers.iter().any(|codec| codec.is_slow()) { 4 } else { 1 };
@@ -39,9 +27,27 @@ pub(super) struct Reading<'r> {
     pub fill: &'r [u8],
     pub work: WorkBuffer,
     pub threads: usize,
+    /// Whether chunks that are not stored are an error.
+    pub strict: bool,
 }
 
 impl Reading<'_> {
+    /// Write the fill value to the places of a chunk that is not stored, unless that is an error.
+    pub(super) fn missing(&self, shape: &[u64], item: &Item<'_>) -> Result<()> {
+        if self.strict {
+            return Err(Error::NotStored(vec![item.coords.to_vec()]));
+        }
+        let (work, size) = (self.work, self.fill.len());
+        let stored = self.chain.stored_shape(shape);
+        content_size(&stored, size)?;
+        let mut points = Vec::new();
+        let copy = StridedCopy::new(item, self.chain.order.as_deref(), &stored, size, &mut points)?;
+        let value = &self.fill[work.offset..work.offset + work.size];
+        // SAFETY: the caller of `read` guarantees the places in the work buffer.
+        unsafe { strided::fill(work.start.offset(copy.target), &copy.dims, value) };
+        Ok(())
+    }
+
     /// Read the selection `item` of a chunk of `shape` that is stored as `value`.
     pub(super) fn value(&self, value: &dyn Value, shape: &[u64], item: &Item<'_>) -> Result<()> {
         let chain = self.chain;

@@ -11,7 +11,7 @@ pub(crate) use shards::index as shard_index;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use chunk::{Reading, fill, is_small};
+use chunk::{Reading, is_small};
 
 use crate::array::Array;
 use crate::chain::Chain;
@@ -38,6 +38,8 @@ pub struct Call<'c> {
     pub poll: &'c mut dyn FnMut() -> Result<()>,
     /// Set by a read that uses the fill value because a chunk is not stored.
     pub absent: &'c AtomicBool,
+    /// Whether it is an error of a read that a chunk, or an inner chunk of a shard, is not stored.
+    pub strict: bool,
 }
 
 /// Read the elements of `array` that `plan` selects into `work`.
@@ -51,11 +53,14 @@ pub struct Call<'c> {
 /// Every place of the plan lies within the work buffer's memory, which no other code uses during the call, and every
 /// selected element within the array's chunks.
 pub unsafe fn read(store: &dyn Store, array: &Array, plan: &Plan, work: WorkBuffer, call: Call<'_>) -> Result<()> {
-    let absent = call.absent;
+    let (absent, strict) = (call.absent, call.strict);
     let waiting = waiting(store, array, plan, call.threads);
     let done = each_chunk(array, plan, waiting, call, &|item, threads| {
         let key = array.keys.encode(&item.coords);
-        at_key(store, &key, backoff::ATTEMPTS, &|store| read_key(store, array, &key, item, work, threads, absent))
+        at_key(store, &key, backoff::ATTEMPTS, &|store| {
+            let reading = Reading { chain: &array.chain, fill: &array.fill, work, threads, strict };
+            read_key(store, array, &key, item, &reading, absent)
+        })
     });
     // of another node even an error says nothing
     store.check(absent.load(Ordering::Relaxed)).and(done)
@@ -157,8 +162,7 @@ fn read_key(
     array: &Array,
     key: &str,
     item: &Item<'_>,
-    work: WorkBuffer,
-    threads: usize,
+    reading: &Reading<'_>,
     absent: &AtomicBool,
 ) -> Result<()> {
     // parts of shards take room once their number of bytes is known
@@ -170,14 +174,13 @@ fn read_key(
             return Err(Error::Store { message: MISSING.into() });
         }
         absent.store(true, Ordering::Relaxed);
-        fill(&array.chain, &shape, item, &array.fill, work)
+        reading.missing(&shape, item)
     };
     let Some(value) = value else { return missing() };
-    let reading = Reading { chain: &array.chain, fill: &array.fill, work, threads };
     if !array.dense {
         return match reading.value(value.as_ref(), &shape, item) {
             Err(Error::Absent) => missing(),
-            done => done,
+            done => done.map_err(|error| error.inside(&item.coords)),
         };
     }
     let mut stored = shape;

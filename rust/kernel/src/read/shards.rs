@@ -1,6 +1,6 @@
 //! Reads the selected inner chunks of a shard. Called by `chunk` for shards.
 
-use super::chunk::{Reading, fill, is_small};
+use super::chunk::{Reading, is_small};
 use super::shard_indexes::{self, Index};
 use crate::chain::{EMPTY, Sharding};
 use crate::memory::{try_collect, try_push, try_with_capacity, with_scratch};
@@ -43,7 +43,7 @@ impl Reading<'_> {
                 let flat = grid.iter().zip(&part.coords).fold(0_u64, |flat, (count, coord)| flat * count + coord);
                 let (offset, length) = index[flat as usize];
                 if length == EMPTY {
-                    fill(&sharding.inner, &sharding.inner_shape, &part, self.fill, self.work)?;
+                    inner.missing(&sharding.inner_shape, &part)?;
                 } else if total.is_some_and(|total| offset + length > total) {
                     return Err(outside());
                 } else {
@@ -78,7 +78,7 @@ impl Reading<'_> {
         let start = run[0].0;
         if let [(_, length, number)] = *run {
             let range = Within { value, start, length };
-            return self.value(&range, &sharding.inner_shape, &plan.item(number));
+            return self.inner_value(&range, sharding, &plan.item(number));
         }
         let (start, length) = extent(run);
         value.with_range(start, length, &mut |data| self.decode_run(data, (sharding, plan), run))
@@ -111,8 +111,13 @@ impl Reading<'_> {
         run.iter().try_for_each(|&(offset, length, number)| {
             let first = (offset - start) as usize;
             let data = data.get(first..first + length as usize).ok_or_else(outside)?;
-            self.value(&Slice(data), &sharding.inner_shape, &plan.item(number))
+            self.inner_value(&Slice(data), sharding, &plan.item(number))
         })
+    }
+
+    /// Read the selection `item` of an inner chunk that is stored as `value`.
+    fn inner_value(&self, value: &dyn Value, sharding: &Sharding, item: &Item<'_>) -> Result<()> {
+        self.value(value, &sharding.inner_shape, item).map_err(|error| error.inside(&item.coords))
     }
 }
 

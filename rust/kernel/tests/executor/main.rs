@@ -34,7 +34,7 @@ const WAYS: [Reading; 4] =
     [Reading::Whole, Reading::Parts(64, 4096), Reading::Ranges(64, 4096), Reading::Ranges(1 << 15, 1 << 23)];
 
 fn call<T>(threads: usize, keep_empty: bool, work: impl FnOnce(Call<'_>) -> T) -> T {
-    work(Call { threads, keep_empty, poll: &mut || Ok(()), absent: &AtomicBool::new(false) })
+    work(Call { threads, keep_empty, poll: &mut || Ok(()), absent: &AtomicBool::new(false), strict: false })
 }
 
 /// Read a selection into a buffer that was filled with 0xAA.

@@ -313,7 +313,7 @@ def _is_shape(value: Any) -> bool:
 
 
 def inner_specs(spec: CodecSpec, name: str) -> list[CodecSpec]:
-    """Read the option ``codecs`` or ``index_codecs`` of the sharding codec: objects, or bare names.
+    """Read an option that lists codecs, such as ``codecs`` or ``index_codecs`` of shards: objects, or bare names.
 
     Raises
     ------
@@ -321,7 +321,7 @@ def inner_specs(spec: CodecSpec, name: str) -> list[CodecSpec]:
         If it is not a list of codecs.
     """
     specs = []
-    default = REQUIRED if name == "codecs" else _INDEX_CODECS
+    default = _INDEX_CODECS if name == "index_codecs" else REQUIRED
     for item in option(spec, name, default, lambda value: isinstance(value, (list, tuple))):
         if isinstance(item, CodecSpec):
             specs.append(item)

@@ -148,8 +148,15 @@ class ChunkCopies:
         return data if _holds_index(self.sharding, raw, shape, len(data)) else None
 
     def _fill(self, coords: Coords) -> None:
-        """Handle a missing chunk: store the fill value where the target stores every chunk."""
+        """Handle a missing chunk: store the fill value where the target stores every chunk.
+
+        Raises
+        ------
+        NotFoundError
+            If chunks of the source must not be missing.
+        """
         target = self.target
+        self.source.absent(coords)
         if self.source.metadata.dense or (target.metadata.dense and self._overhangs(coords)):
             self._decode(coords)
         elif stores_all(target):

@@ -33,10 +33,13 @@ def can_copy_chunks(source: StoredArray, target: StoredArray) -> bool:
     """Return whether the stored chunks of two arrays decode to the same values, apart from containers and checksums.
 
     Both must have the same shape, the same grid of (inner) chunks, codec chains that decode alike, and the same fill
-    value if chunks may be missing. In a target that is dense or was opened to store all chunks, none may be missing.
+    value if chunks may be missing. In a target that is dense or was opened to store all chunks, none may be missing. If
+    missing chunks are an error, shards are decoded, which finds missing inner chunks.
     """
     old, new = source.metadata, target.metadata
     if old.shape != new.shape or not (old.dense or stores_all(target) or _same_fill(source, target)):
+        return False
+    if source.is_strict and not (source.chain.sharding is None and target.chain.sharding is None):
         return False
     if _regroups(source, target):
         return can_regroup(source, target)

@@ -55,6 +55,10 @@ class Verdict:
         Bytes of the stored value, and of the elements that could be decoded.
     padded : int
         How many of the chunks have zeros after their compressed data, which are harmless.
+    absent : int
+        How many inner chunks of a shard are not stored, of those that hold elements of the array.
+    first : str
+        The coordinates of the first of them.
     faults : list of Fault
         The faults, at most 1000.
     """
@@ -63,6 +67,8 @@ class Verdict:
     stored: int = 0
     decoded: int = 0
     padded: int = 0
+    absent: int = 0
+    first: str = ""
     faults: list[Fault] = field(default_factory=list)
 
     def add(self, kind: str, message: object) -> None:
@@ -167,7 +173,8 @@ def _verify_shard(array: StoredArray, sharding: Sharding, coords: Shape, key: st
 
         along: GetRange = get if loaded or not array.store.is_remote else _read_along(get, size)
         verdict = Verdict(stored=size)
-        _verify_inner(sharding, along, (0, size), shape, verdict, "")
+        within = tuple(part.stop - part.start for part in part_of(array, coords))
+        _verify_inner(sharding, along, (0, size), (shape, within), verdict, "")
         if len(seen) <= 1:  # if not, the shard was replaced during the read
             return verdict
         back_off(attempt)
@@ -190,10 +197,18 @@ def _read_along(get: GetRange, size: int) -> GetRange:
 
 
 def _verify_inner(
-    sharding: Sharding, get: GetRange, extent: tuple[int, int], shape: Shape, verdict: Verdict, where: str
+    sharding: Sharding,
+    get: GetRange,
+    extent: tuple[int, int],
+    shapes: tuple[Shape, Shape],
+    verdict: Verdict,
+    where: str,
 ) -> None:
-    """Verify a shard: its index, and each inner chunk. `extent` is its start and size in the value that `get` reads."""
-    start, size = extent
+    """Verify a shard: its index, and each inner chunk.
+
+    `extent` is its start and size in the value that `get` reads, `shapes` its shape and that of its part in the array.
+    """
+    (start, size), (shape, within) = extent, shapes
     needed = sharding.index_nbytes(shape)
     if size < needed:
         verdict.add("damaged-index", f"{where}a shard of {size} bytes has no room for its index of {needed}")
@@ -204,7 +219,12 @@ def _verify_inner(
     except TegulaError as error:
         verdict.add("damaged-index", f"{where}{error}")
         return
-    present = np.argwhere(index[..., 0] != EMPTY)
+    is_stored = index[..., 0] != EMPTY
+    needed_there = is_stored[tuple(slice(-(-length // step)) for length, step in zip(within, sharding.inner_shape))]
+    if not needed_there.all():
+        verdict.absent += needed_there.size - int(np.count_nonzero(needed_there))
+        verdict.first = verdict.first or f"{where}{tuple(np.argwhere(~needed_there)[0].tolist())}"
+    present = np.argwhere(is_stored)
     ranges = index[tuple(present.T)].reshape(-1, 2)
     order = np.argsort(ranges[:, 0], kind="stable")
     end = needed if sharding.index_at_start else 0
@@ -220,7 +240,9 @@ def _verify_inner(
             )
         end = max(end, offset + length)
         if sharding.inner.sharding is not None:
-            _verify_inner(sharding.inner.sharding, get, (start + offset, length), sharding.inner_shape, verdict, inner)
+            step = sharding.inner_shape
+            part = tuple(max(0, min(a, size - n * a)) for n, a, size in zip(coords, step, within))
+            _verify_inner(sharding.inner.sharding, get, (start + offset, length), (step, part), verdict, inner)
             continue
         data = get((start + offset, length))
         _decode(sharding.inner, data, sharding.inner_shape, verdict, inner)

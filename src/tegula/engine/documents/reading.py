@@ -10,6 +10,7 @@ from tegula import config
 from tegula.engine.concurrency.retries import back_off
 from tegula.errors import StoreError, TegulaError
 from tegula.formats import ALL_KEYS, COMMON_KEYS, FORMATS, Format, find_format, is_common, next_keys, parse
+from tegula.formats.keys import NETCDF_KEY
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
 from tegula.runtime.deferred import Later
 from tegula.stores.arguments import Generation
@@ -33,6 +34,7 @@ _second, *_others = [*FORMATS.values()][1:]
 _TOGETHER = dict.fromkeys(_second.keys, _second.keys)
 _rare = tuple(key for fmt in _others for key in fmt.node_keys if key not in COMMON_KEYS)
 _TOGETHER.update(dict.fromkeys(_rare, _rare))
+_ASKED = tuple(key for key in ALL_KEYS if key != NETCDF_KEY)  # of a remote store
 
 
 class _Documents(Mapping[str, bytes]):
@@ -69,9 +71,11 @@ class _Documents(Mapping[str, bytes]):
         self._store = store
         self._prefix = f"{path}/" if path else ""
         self._known: dict[str, bytes | None] = {} if known is None else known
+        if store.is_remote:
+            self._known.setdefault(NETCDF_KEY, None)
         self._keys = keys
         self._kept = self._together = kept
-        self._used: set[str] = set()
+        self._used = {NETCDF_KEY}
         # whether the kernel reads several documents in one call, which takes less time than a second call of the store
         self._by_kernel = not store.is_remote and store.plain_files is not None
 
@@ -172,10 +176,10 @@ def documents_of(
     single = len(paths) == 1 and store.local_directory is not None
     if single and not store.is_remote:  # the usual case
         return [_Documents(store, paths[0])]
-    wanted = ALL_KEYS if keys is None else keys
+    wanted = (_ASKED if store.is_remote else ALL_KEYS) if keys is None else keys
     if kept and len(paths) == 1 and store.is_remote and document_cache.applies(store):
         return [_Documents(store, paths[0], keys=wanted, kept=True)]
-    values: list[dict[str, bytes | None]] = [{} for _ in paths]
+    values: list[dict[str, bytes | None]] = [{NETCDF_KEY: None} if store.is_remote else {} for _ in paths]
     if not store.is_remote:
         if type(store).get_many is not Store.get_many and not single:
             _fetch(store, paths, values, [wanted] * len(paths))
@@ -195,7 +199,7 @@ def _fetch(
     # a large document of a local store is read when it is used, with its generation
     limit = config.current().max_input_bytes
     most = limit + 1 if store.is_remote or store.single_writer else _LARGE
-    numbered = [(number, key) for number, each in enumerate(keys) for key in each]
+    numbered = [(number, key) for number, each in enumerate(keys) for key in each if key not in documents[number]]
     prefixes = [f"{path}/" if path else "" for path in paths]
     try:
         answers = remote.get_many(store, [(prefixes[number] + key, (0, most)) for number, key in numbered])

@@ -16,6 +16,7 @@ from tegula.engine.documents.forgetting import forget
 from tegula.engine.documents.unpickled import forget_unpickled
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, NotFoundError, StoreError, TegulaError
 from tegula.formats import FORMATS, Format, find_format, keys_of_array
+from tegula.formats.keys import NETCDF_KEY
 from tegula.formats.located.members import with_shape
 from tegula.formats.located.splicing import Absent, splice
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
@@ -87,7 +88,8 @@ def _create_documents(
     """Do what `create_documents` does, but return each document by key with its generation, if known."""
     prefix = f"{path}/" if path else ""
     main = next(key for key in fmt.node_keys if key in documents)
-    later = fmt.keys[fmt.keys.index(main) + 1 :]
+    keys = _asked(fmt, store)
+    later = keys[keys.index(main) + 1 :]
     others = [key for key in later if "/" not in key or key in documents]
     others.sort(key=lambda key: key == fmt.shape_key)  # written last, since no array opens without it
     before = {key: generation for key, (_, generation) in _with_generations(store, prefix, others).items()}
@@ -160,6 +162,11 @@ def _has_rival(store: Store, path: str, fmt: Format, documents: Mapping[str, byt
     return any(other.name == fmt.name or is_node(store, prefix, other) for other in rivals)
 
 
+def _asked(fmt: Format, store: Store) -> tuple[str, ...]:
+    """Return the keys of the documents of a node; a remote store returns all in one wave, and they are cached."""
+    return tuple(key for key in fmt.keys if key != NETCDF_KEY or not store.is_remote)
+
+
 def update_documents(
     store: Store,
     path: str,
@@ -186,9 +193,7 @@ def update_documents(
     fmt = fmt or find_format(metadata.format)
     prefix = f"{path}/" if path else ""
     local_array = isinstance(metadata, ArrayMetadata) and not store.is_remote
-    keys = (
-        keys_of_array(fmt) if local_array else fmt.keys
-    )  # a remote store returns all in one wave, and they are cached
+    keys = keys_of_array(fmt) if local_array else _asked(fmt, store)
 
     check = partial(node.check, store) if array is not None and (node := array.node) is not None else bool
 
@@ -274,12 +279,13 @@ def _update_known(
     One document is written, on condition that it is unchanged. That is sufficient if there are no other documents, or
     if only the shape changes, since the shape does not depend on the other documents.
     """
+    keys = _asked(fmt, store)
     if len(fmt.keys) > 1 and not shape_only:
         return None
-    known = document_cache.known(store, [prefix + key for key in fmt.keys])
+    known = document_cache.known(store, [prefix + key for key in keys])
     if known is None:
         return None
-    stored_documents = dict(zip(fmt.keys, known))
+    stored_documents = dict(zip(keys, known))
     try:
         final, new = decide(stored_documents)
     except Exception:  # noqa: BLE001 - the present documents may allow it; if not, the error is raised for them
@@ -287,7 +293,7 @@ def _update_known(
     main = fmt.node_keys[0]
     if [*new] != [main]:
         return None
-    others = [key for key in fmt.keys if key != main]
+    others = [key for key in keys if key != main]
 
     # the other documents are read in the same wave, so that the result has the present attributes
     def act(key: str) -> tuple[bytes | None, Generation]:

@@ -40,6 +40,7 @@ def stored_array(
     allow_pickle: bool = False,
     write_empty: bool | None = None,
     document: str | None = None,
+    missing_chunks: str | None = None,
 ) -> StoredArray:
     """Return an array that is ready to be read and written, or raise if it can't be read or exceeds a limit.
 
@@ -51,6 +52,8 @@ def stored_array(
         Whether a codec may pickle, and whether chunks equal to the fill value are stored.
     document : str, optional
         Key of the document without which the array does not exist; by default the document that holds its shape.
+    missing_chunks : {"fill", "error"}, optional
+        What a read of a chunk that is not stored gives; by default what the setting says.
 
     Raises
     ------
@@ -60,6 +63,8 @@ def stored_array(
     """
     if allow_pickle is not False or write_empty is not None:
         _check_options(allow_pickle=allow_pickle, write_empty_chunks=write_empty)
+    if missing_chunks is not None:
+        config.check_missing_chunks(missing_chunks)
 
     # the limit on memory for one chunk
     prefix = f"{path}/" if path else ""
@@ -102,7 +107,17 @@ def stored_array(
         chain, executor = strings.StringChain(chain), REFERENCE
     shared = {"opened_at": REPLACEMENTS.now()}
     return StoredArray(
-        store, prefix, metadata, chain, fill, chunk_nbytes, document, executor, write_empty, None, shared
+        store,
+        prefix,
+        metadata,
+        chain,
+        fill,
+        chunk_nbytes,
+        document,
+        executor,
+        write_empty,
+        shared=shared,
+        missing_chunks=missing_chunks,
     )
 
 

@@ -193,6 +193,7 @@ class Replacement:
         if not self.is_staged:
             return array
         how: dict[str, Any] = {"allow_pickle": allow_pickle, "write_empty": array.write_empty}
+        how["missing_chunks"] = array.missing_chunks
         return stored_array(self.target, self.target_path, array.metadata, **how)
 
     def put(self) -> None:

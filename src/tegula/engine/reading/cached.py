@@ -133,7 +133,6 @@ class _Reader:
         self.held: Held = CHUNKS.of(array)
         self.is_fresh = freshness(array)
         self.absent = False
-        self._fill = array.fill if array.field is None else array.fill[array.field]
         sharding = array.chain.sharding
         self._shards = None if sharding is None else ShardReader(array, self.held, sharding, threads)
 
@@ -215,9 +214,9 @@ class _Reader:
         )
 
     def _copy_entry(self, projection: Projection, entry: Entry) -> None:
-        _, selection, work_selection, _ = projection
+        coords, selection, work_selection, _ = projection
         if isinstance(entry, type):
-            fill_out(self.out, work_selection, self._fill)
+            fill_out(self.out, work_selection, self.array.absent(coords))
         elif self.array.is_plain:
             self.out[work_selection] = entry[selection]
         else:

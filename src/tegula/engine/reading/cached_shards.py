@@ -57,19 +57,18 @@ class ShardReader:
         self._grid = regular_grid(sharding.inner_shape)
         inner = max(1, prod(sharding.inner_shape) * array.fill.dtype.itemsize)
         self._batch = min(_MOST, max(threads, _AT_ONCE // inner))
-        self._fill = array.fill if array.field is None else array.fill[array.field]
 
     def copy(self, name: str, projection: Projection, out: Array) -> bool:
         """Copy the selected part of a shard to its place, if all of it is cached; return whether it is."""
         target = _target(out, projection[2])
         if CHUNKS.find(self.held, name, ()) is Absent:
-            fill_out(target, (), self._fill)
+            fill_out(target, (), self.array.absent(projection[0]))
         else:
-            for coords, selection, work_selection, _ in self._inner(projection):
-                entry = CHUNKS.find(self.held, name, coords)
+            for part in self._inner(projection):
+                entry = CHUNKS.find(self.held, name, part[0])
                 if entry is None:
                     return False
-                self._copy_entry(target, work_selection, entry, selection)
+                self._copy_entry(target, (projection[0], part), entry)
         _put_back(target, projection[2], out)
         return True
 
@@ -97,24 +96,24 @@ class ShardReader:
             if missing:
                 loaded = state.load(missing)
                 if loaded is None:
-                    fill_out(target, (), self._fill)
+                    fill_out(target, (), self.array.absent(projection[0]))
                     return False
                 kept |= loaded
-            for coords, selection, work_selection, _ in batch:
-                entry = kept[coords]
+            for part in batch:
+                entry = kept[part[0]]
                 assert entry is not None
-                self._copy_entry(target, work_selection, entry, selection)
+                self._copy_entry(target, (projection[0], part), entry)
         state.confirm()
         return True
 
     def _inner(self, projection: Projection) -> Iterator[Projection]:
         return iter(refine(projection[1], self.array.metadata.grid.chunk_shape(projection[0]), self._grid))
 
-    def _copy_entry(
-        self, target: Array, work_selection: tuple[Any, ...], entry: Entry, selection: tuple[Any, ...]
-    ) -> None:
+    def _copy_entry(self, target: Array, place: tuple[Coords, Projection], entry: Entry) -> None:
+        """Copy a part of an inner chunk; `place` has the coordinates of the shard, and the part."""
+        shard, (coords, selection, work_selection, _) = place
         if isinstance(entry, type):
-            fill_out(target, work_selection, self._fill)
+            fill_out(target, work_selection, self.array.absent(shard, coords))
         else:
             copy_out(target, work_selection, entry, selection, self.array.field)
 

@@ -29,6 +29,8 @@ Selection = tuple[Any, ...]
 Field = str | list[str] | None
 Fetch = Callable[[Sequence[tuple[int, int]]], Generator[tuple[int, bytes | memoryview]]]
 """Reads ranges of a shard, given as offsets and lengths, and yields each with its position, in any order."""
+Absent = Callable[..., Array]
+"""Returns the fill value for an inner chunk that is not stored, or raises; its arguments are coordinates."""
 
 _SMALL: Final = 2**8  # bytes
 _AT_ONCE: Final = 2**14  # inner chunks that are located in the index before they are read
@@ -183,7 +185,7 @@ def read_inner_chunks(
     shape: tuple[int, ...],
     selection: Selection,
     out: Array,
-    fill: Array,
+    absent: Absent,
     field: Field,
 ) -> None:
     """Read part of a shard by byte ranges.
@@ -202,14 +204,13 @@ def read_inner_chunks(
         The part of the shard to read.
     out : ndarray
         Receives the elements; has the shape of the selection.
-    fill : 0-d ndarray
-        The fill value, for inner chunks that are missing.
+    absent : callable
+        Returns the fill value for an inner chunk that is missing, from its coordinates, or raises.
     field : str, list of str or None
         The fields to read.
     """
-    elements = fill if field is None else fill[field]
-    for wanted in _located(sharding, index, (0, None), shape, selection, out, elements):
-        _read_wanted(sharding, fetch, wanted, fill, field)
+    for wanted in _located(sharding, index, (0, None), shape, selection, out, absent):
+        _read_wanted(sharding, fetch, wanted, absent, field)
 
 
 def index_range(sharding: Sharding, shape: tuple[int, ...]) -> ByteRange:
@@ -219,8 +220,9 @@ def index_range(sharding: Sharding, shape: tuple[int, ...]) -> ByteRange:
 
 
 class _Wanted(NamedTuple):
-    """An inner chunk to read: its place in the outermost shard, the selection in it, and the place in the result."""
+    """An inner chunk to read: where it is in the outermost shard, the selection in it, and the place in the result."""
 
+    around: tuple[tuple[int, ...], ...]
     offset: int
     nbytes: int
     selection: Selection
@@ -235,9 +237,10 @@ def _located(
     shape: tuple[int, ...],
     selection: Selection,
     out: Array,
-    fill: Array,
+    absent: Absent,
+    around: tuple[tuple[int, ...], ...] = (),
 ) -> Iterator[list[_Wanted]]:
-    """Yield the selected inner chunks of a shard in lists of bounded length; missing ones hold the fill value."""
+    """Yield the selected inner chunks of a shard in lists of bounded length; `absent` is called for missing ones."""
     start, nbytes = extent
     if len(raw) != sharding.index_nbytes(shape):
         size = sharding.index_nbytes(shape)
@@ -248,11 +251,11 @@ def _located(
         for coords, inner_selection, work, _ in part:
             offset, length = (int(value) for value in index[coords])
             if offset == EMPTY:
-                fill_out(out, work, fill)
+                fill_out(out, work, absent(*around, coords))
             elif nbytes is not None and offset + length > nbytes:
                 raise _outside()
             else:
-                wanted.append(_Wanted(start + offset, length, inner_selection, out, work))
+                wanted.append(_Wanted((*around, coords), start + offset, length, inner_selection, out, work))
         yield wanted
 
 
@@ -260,12 +263,12 @@ def _outside() -> CodecError:
     return CodecError("an inner chunk lies outside its shard", codec="sharding_indexed")
 
 
-def _read_wanted(sharding: Sharding, fetch: Fetch, wanted: list[_Wanted], fill: Array, field: Field) -> None:
+def _read_wanted(sharding: Sharding, fetch: Fetch, wanted: list[_Wanted], absent: Absent, field: Field) -> None:
     """Read and decode inner chunks: either all are plain chunks, or all are shards with the same codecs."""
     inner, shape = sharding.inner, sharding.inner_shape
     if inner.sharding is not None:
         for some in batches(wanted, _SHARDS_AT_ONCE):
-            _read_nested(inner.sharding, fetch, some, shape, fill, field)
+            _read_nested(inner.sharding, fetch, some, shape, absent, field)
         return
     with closing(fetch([(one.offset, one.nbytes) for one in wanted])) as parts:
         for number, data in parts:
@@ -276,7 +279,7 @@ def _read_wanted(sharding: Sharding, fetch: Fetch, wanted: list[_Wanted], fill: 
 
 
 def _read_nested(
-    sharding: Sharding, fetch: Fetch, wanted: list[_Wanted], shape: tuple[int, ...], fill: Array, field: Field
+    sharding: Sharding, fetch: Fetch, wanted: list[_Wanted], shape: tuple[int, ...], absent: Absent, field: Field
 ) -> None:
     """Read parts of inner shards: first the indexes of all of them, then the inner chunks of all."""
     # the indexes
@@ -291,15 +294,14 @@ def _read_nested(
     # if `work` holds index arrays, `out[work]` is a copy; so each part is first read into a buffer
     # the ellipsis keeps a single object an array
     parts = [np.empty(one.out[(*one.work, ...)].shape, one.out.dtype) for one in wanted]
-    elements = fill if field is None else fill[field]
     inner: list[_Wanted] = []
     for number, (one, part) in enumerate(zip(wanted, parts)):
         extent = (one.offset, one.nbytes)
-        for located in _located(sharding, indexes[number], extent, shape, one.selection, part, elements):
+        for located in _located(sharding, indexes[number], extent, shape, one.selection, part, absent, one.around):
             inner += located
             if len(inner) >= _AT_ONCE:
-                _read_wanted(sharding, fetch, inner, fill, field)
+                _read_wanted(sharding, fetch, inner, absent, field)
                 inner = []
-    _read_wanted(sharding, fetch, inner, fill, field)
+    _read_wanted(sharding, fetch, inner, absent, field)
     for one, part in zip(wanted, parts):
         one.out[(*one.work, ...)] = part

@@ -19,6 +19,7 @@ from tegula.engine.stored.lengths import check_length, retry_with_current_length
 from tegula.engine.stored.visiting import batches, check_number
 from tegula.errors import CodecError, StoreError
 from tegula.indexing import Plan, basic
+from tegula.runtime import frozen
 
 __all__ = ["create_chunks", "empty", "read", "read_anew", "read_part", "write"]
 
@@ -46,9 +47,12 @@ def read(array: StoredArray, plan: Plan, out: Array) -> None:
 
 
 def read_anew(array: StoredArray, plan: Plan, out: Array) -> None:
-    """Do what `read` does, without the cache of decoded chunks, for operations that examine or change stored chunks."""
+    """Do what `read` does, without the cache of decoded chunks, for operations that examine or change stored chunks.
+
+    Chunks that are not stored hold the fill value, also if reads of a user must not use it.
+    """
     CHUNKS.forget_chunks(array, plan)
-    read(array, plan, out)
+    read(frozen.replace(array, missing_chunks="fill") if array.is_strict else array, plan, out)
 
 
 def write(array: StoredArray, plan: Plan, values: Array) -> None:

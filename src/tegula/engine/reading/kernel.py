@@ -58,6 +58,7 @@ def _described(array: StoredArray) -> KernelArray | None:
     is_remote = array.store.is_remote
     if (
         chain is None
+        or array.metadata.keys.digits
         or not array.fill.dtype.itemsize
         or (is_remote and (_is_nested(array) or windows.has_windows(array)))
     ):
@@ -90,6 +91,8 @@ def _described(array: StoredArray) -> KernelArray | None:
 def reads_in_kernel(array: StoredArray) -> bool:
     """Return whether the kernel itself decodes and encodes the elements of an array, wherever its chunks are."""
     if executors.choose(config.current().executor) is None or array.metadata.data_type.variable:
+        return False
+    if array.metadata.keys.digits:
         return False
     return array.dtype.itemsize > 0 and array.chain.native is not None
 
@@ -162,19 +165,22 @@ def get(array: StoredArray, selection: Any) -> Any:
     described = array.kernel or _described(array)
     if described is None:
         return REFERENCE.get(array, selection)
+    settings = config.current()
+    if (array.missing_chunks or settings.missing_chunks) == "error":
+        return None
     try:
         if described.checks:
-            return described.get(selection, config.current().threads, bool)
+            return described.get(selection, settings.threads, bool)
         # only this process changes the store, and it has not done so: `settled` has nothing to do
         changes = array.store.changes
         if changes is not None and changes == array.changes:
             try:
-                result = described.get(selection, config.current().threads, bool)
+                result = described.get(selection, settings.threads, bool)
                 if array.store.changes == changes:
                     return result
             except TegulaError:  # another thread may have replaced the array: `settled` finds out
                 pass
-        result = settling.settled(array, partial(described.get, selection, config.current().threads))
+        result = settling.settled(array, partial(described.get, selection, settings.threads))
         if (node := array.node) is not None and node.cuts(array.metadata.shape):
             return None  # reading by a plan checks whether the array still has the selected elements
         object.__setattr__(array, "changes", changes)
@@ -221,7 +227,11 @@ def read(array: StoredArray, plan: Plan, out: Array) -> None:
     if described is not None and offset is not None:
         try:
             read = partial(described.read, plan, out, offset, config.current().threads)
-            done = read(bool) if described.checks else settling.settled(array, read, plan)
+            if array.is_strict:  # the kernel raises an error instead of calling a function
+                strictly = partial(read, None)
+                done = strictly() if described.checks else settling.settled(array, lambda _: strictly(), plan)
+            else:
+                done = read(bool) if described.checks else settling.settled(array, read, plan)
         except TegulaError as error:
             array.locate(error)
             raise

@@ -37,8 +37,8 @@ _FUNCTIONS: Final = (
     "set",
     "write",
 )
-_made: Final[dict[tuple[str, bool, bool], Executor]] = {}
-before_threads([f"tegula.engine.reading.{name}" for name in ("kernel", "reference", "cached", "settling", "strict")])
+_made: Final[dict[tuple[str, bool], Executor]] = {}
+before_threads([f"tegula.engine.reading.{name}" for name in ("kernel", "reference", "cached", "settling")])
 
 
 class Preferred:
@@ -48,9 +48,8 @@ class Preferred:
 
     Parameters
     ----------
-    choice : (str, bool, bool)
-        The module of the other executor, whether reads go through the cache of decoded chunks, and whether they look
-        up chunks that may be missing.
+    choice : (str, bool)
+        The module of the other executor, and whether reads go through the cache of decoded chunks.
     """
 
     __slots__ = ("_choice", *_FUNCTIONS)
@@ -66,10 +65,10 @@ class Preferred:
     may_hold_chunks: Callable[[StoredArray, Box], bool]
     delete_chunks: Callable[[StoredArray, Box, Callable[[], bool]], bool]
 
-    def __init__(self, choice: tuple[str, bool, bool]) -> None:
+    def __init__(self, choice: tuple[str, bool]) -> None:
         self.follow(choice)
 
-    def follow(self, choice: tuple[str, bool, bool]) -> None:
+    def follow(self, choice: tuple[str, bool]) -> None:
         """Take the functions of another executor, now or at the first call."""
         self._choice = choice
         known = _made.get(choice)
@@ -79,45 +78,40 @@ class Preferred:
     def _first_call(self, name: str, *args: Any) -> Any:
         choice = self._choice
         if choice not in _made:
-            module, cached, strict = choice
+            module, cached = choice
             executor: Any = import_module(f"tegula.engine.reading.{module}")
-            if cached:
-                executor = import_module("tegula.engine.reading.cached").Cached(executor)
-            _made[choice] = import_module("tegula.engine.reading.strict").Strict(executor) if strict else executor
+            _made[choice] = import_module("tegula.engine.reading.cached").Cached(executor) if cached else executor
         self.follow(self._choice)
         return getattr(_made[choice], name)(*args)
 
 
-PREFERRED: Final = Preferred(("reference", False, False))
+PREFERRED: Final = Preferred(("reference", False))
 """The executor that the setting chooses."""
 
-FALLBACK: Final = Preferred(("reference", False, False))
+FALLBACK: Final = Preferred(("reference", False))
 """The reference executor, through the cache if there is one, for arrays that the kernel can't read."""
 
-REFERENCE: Final = Preferred(("reference", False, False))
-"""The reference executor without the cache."""
+REFERENCE: Final = Preferred(("reference", False))
+"""The reference executor itself, without the cache."""
 
 
 def _follow(
     setting: str,
     cache_bytes: int,
-    strict: bool,
     preferred: Preferred = PREFERRED,
     fallback: Preferred = FALLBACK,
-    reference: Preferred = REFERENCE,
     modules: dict[str, ModuleType] = sys.modules,
 ) -> None:
     """Let arrays use the executor that the setting chooses, through the cache of decoded chunks if there is one.
 
     The names that this function needs are bound early, since a setting may even change while the interpreter exits.
     """
-    preferred.follow(("reference" if setting == "reference" else "kernel", cache_bytes > 0, strict))
-    fallback.follow(("reference", cache_bytes > 0, strict))
-    reference.follow(("reference", False, strict))
+    preferred.follow(("reference" if setting == "reference" else "kernel", cache_bytes > 0))
+    fallback.follow(("reference", cache_bytes > 0))
     # last: a write that began without the cache sees that there is one before a read puts chunks into it
     if cache_bytes or _CACHE in modules:
         (modules.get(_CACHE) or import_module(_CACHE)).CHUNKS.limit(cache_bytes)
 
 
-_follow(config.current().executor, config.current().cache_bytes, config.current().missing_chunks == "error")
+_follow(config.current().executor, config.current().cache_bytes)
 executors.subscribe(_follow)

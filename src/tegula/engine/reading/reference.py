@@ -137,7 +137,7 @@ def _read_chunk(array: StoredArray, projection: Projection, out: Array) -> bool:
             raise StoreError(f"the chunk can't be used: {cause}")
         if array.metadata.dense:
             raise StoreError(_MISSING)
-        fill_out(out, work_selection, array.fill if array.field is None else array.fill[array.field])
+        fill_out(out, work_selection, array.absent(coords))
         return False
     except TegulaError as error:
         array.locate(error, key)
@@ -178,12 +178,11 @@ def _is_parallel(array: StoredArray, plan: Plan) -> bool:
 
 def _read_shard(array: StoredArray, key: str, projection: Any, out: Array) -> bool:
     coords, selection, work, _ = projection
-    shape = array.metadata.grid.chunk_shape(coords)
     target = out[work] if work else out  # selecting () from a 0-d array would give a scalar
     inside = np.may_share_memory(target, out) if target.size else True
     for attempt in range(_RETRIES):
         try:
-            stored = _read_parts(array, key, shape, selection, target)
+            stored = _read_parts(array, key, coords, selection, target)
             break
         except ConflictError:
             back_off(attempt)
@@ -194,8 +193,9 @@ def _read_shard(array: StoredArray, key: str, projection: Any, out: Array) -> bo
     return stored
 
 
-def _read_parts(array: StoredArray, key: str, shape: tuple[int, ...], selection: Any, out: Array) -> bool:
+def _read_parts(array: StoredArray, key: str, coords: tuple[int, ...], selection: Any, out: Array) -> bool:
     """Read part of a shard, all of one generation; return whether there is a shard."""
+    shape, absent = array.metadata.grid.chunk_shape(coords), partial(array.absent, coords)
     sharding, reader = array.chain.sharding, ShardReader(array.store)
     if sharding is None:
         return False
@@ -208,13 +208,13 @@ def _read_parts(array: StoredArray, key: str, shape: tuple[int, ...], selection:
             if data is None:
                 return False
             index = data[slice(*clip_range(index_at, len(data)))]
-            read_inner_chunks(sharding, index, partial(parts_of, data), shape, selection, out, array.fill, array.field)
+            read_inner_chunks(sharding, index, partial(parts_of, data), shape, selection, out, absent, array.field)
         return True
     raw, generation = reader.index(key, index_at)
     if raw is None:
         return False
     fetch = partial(reader.fetch, key, generation)
-    read_inner_chunks(sharding, raw, fetch, shape, selection, out, array.fill, array.field)
+    read_inner_chunks(sharding, raw, fetch, shape, selection, out, absent, array.field)
     return True
 
 

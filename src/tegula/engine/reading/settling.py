@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from tegula import config
 from tegula.engine.concurrency.retries import back_off
 from tegula.engine.stored.array import StoredArray
-from tegula.errors import CodecError, ConflictError, SelectionError, TegulaError
+from tegula.errors import CodecError, ConflictError, NotFoundError, SelectionError, TegulaError
 from tegula.indexing import Plan
 from tegula.runtime.deferred import Later
 from tegula.stores.capabilities import Pinning
@@ -35,9 +35,9 @@ def settled(array: StoredArray, read: Callable[[Callable[[], object]], T], plan:
 
     The chunks are those of a `plan`, or the caller calls `check_plan` afterwards.
 
-    `read` calls its argument if a chunk is missing. What is missing in a remote store holds the fill value, and what
-    can't be decoded is damaged, only if the document is still there in a further wave; in any other store it is looked
-    at after the read anyway.
+    `read` calls its argument if a chunk is missing, or raises `NotFoundError` if that is an error. What is missing in a
+    remote store is missing, and what can't be decoded is damaged, only if the document is still there in a further
+    wave; in any other store it is looked at after the read anyway.
 
     Raises
     ------
@@ -51,7 +51,11 @@ def settled(array: StoredArray, read: Callable[[Callable[[], object]], T], plan:
     if document is None:
         return read(bool)
     if store.keeps_values or (is_remote and config.current().recheck == "never"):
-        answer = read(array.check_exists)
+        try:
+            answer = read(array.check_exists)
+        except NotFoundError:
+            array.check_exists()
+            raise
         if plan is not None:
             check_plan(array, plan)
         return answer
@@ -67,7 +71,7 @@ def settled(array: StoredArray, read: Callable[[Callable[[], object]], T], plan:
             result = read(partial(missing.append, None))
         except TegulaError as raised:  # if the node is another one, even the error may be wrong
             error = raised
-        again = is_remote and (missing or isinstance(error, CodecError))
+        again = is_remote and (missing or isinstance(error, (CodecError, NotFoundError)))
         if (before and document.is_current(store)) or (look() and (not again or document.look(store))):
             if error is not None:
                 raise error

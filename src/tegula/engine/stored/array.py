@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 
 from tegula import config
-from tegula.errors import CodecError, StoreError, TegulaError, out_of_memory
+from tegula.errors import CodecError, StoreError, TegulaError, not_stored, out_of_memory
 from tegula.runtime import frozen
 from tegula.runtime.deferred import Later
 from tegula.stores.capabilities import Anchoring, SizedListing
@@ -128,6 +128,8 @@ class StoredArray(frozen.Frozen):
         The fields of a structured type that an operation reads or writes.
     shared : dict
         The kernel's object for the store and the store for writing, shared by all copies of this object.
+    missing_chunks : str or None
+        What a read of a chunk that is not stored gives, ``"fill"`` or ``"error"``; ``None`` for the setting.
 
     Attributes
     ----------
@@ -154,6 +156,7 @@ class StoredArray(frozen.Frozen):
     write_empty: bool | None = None
     field: str | list[str] | None = None
     shared: dict[str, Any] = frozen.field(default_factory=dict, compare=False, repr=False)
+    missing_chunks: str | None = None
     kernel: KernelArray | None = frozen.field(default=None, init=False, compare=False, repr=False)
     changes: int | None = frozen.field(default=None, init=False, compare=False, repr=False)
     key_template: str = frozen.field(default="", init=False, compare=False, repr=False)
@@ -163,11 +166,9 @@ class StoredArray(frozen.Frozen):
     def look_up(self) -> None:
         """Look up `key_template`, `one_shape` and `is_plain`, before the first chunk is read."""
         metadata, dtype = self.metadata, self.fill.dtype
-        template = metadata.keys.template(metadata.ndim)
-        prefix = self.prefix if template else ""
         object.__setattr__(self, "one_shape", None if metadata.dense else metadata.grid.one_shape)
         object.__setattr__(self, "is_plain", self.field is None and dtype.names is None and not dtype.hasobject)
-        object.__setattr__(self, "key_template", prefix.replace("{", "{{").replace("}", "}}") + template)
+        object.__setattr__(self, "key_template", metadata.keys.template(metadata.ndim, self.prefix))
 
     def with_metadata(self, metadata: ArrayMetadata) -> StoredArray:
         """Return the array with other metadata that has the same chunks, which need not be looked up again."""
@@ -210,6 +211,27 @@ class StoredArray(frozen.Frozen):
         if self.metadata.dense or not self.store.conditional_delete:
             return True
         return config.current().write_empty_chunks if self.write_empty is None else self.write_empty
+
+    @property
+    def is_strict(self) -> bool:
+        """``True`` if reads must not use the fill value for chunks, or inner chunks of shards, that are not stored."""
+        return (self.missing_chunks or config.current().missing_chunks) == "error"
+
+    def absent(self, *around: tuple[int, ...]) -> Array:
+        """Return what a read gives for each element of a chunk that is not stored: the fill value.
+
+        `around` are the coordinates of the chunk, or those of a shard and of an inner chunk in it.
+
+        Raises
+        ------
+        NotFoundError
+            If the fill value must not be used.
+        """
+        if self.is_strict and (key := self.key(around[0])):
+            error = not_stored(around)
+            self.locate(error, key)
+            raise error
+        return self.fill if self.field is None else self.fill[self.field]
 
     def key(self, coords: tuple[int, ...]) -> str:
         """Return the store's key of a chunk; ``""`` if the format has none, as for a 0-d array of Zarr v1."""
@@ -304,7 +326,7 @@ class StoredArray(frozen.Frozen):
             return False
         if (number <= _FEW and nbytes <= _LITTLE) or self.metadata.dense:
             return False
-        if config.current().missing_chunks == "error":
+        if self.is_strict:
             return False
         most = min(number // _SHARE, sys.maxsize)
         return next(islice(self.stored_chunks(), most, None), None) is None

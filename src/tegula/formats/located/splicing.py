@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from tegula import config
-from tegula.formats.documents import MAX_DEPTH, depth_of, load
+from tegula.formats.documents import MAX_DEPTH, depth_of, load, rewrite
 from tegula.formats.json_encoding import Indenter, as_bytes, dump, style_of
 from tegula.formats.keys import Style
 from tegula.formats.located.members import Members, find_members
 
-__all__ = ["Absent", "splice"]
+__all__ = ["Absent", "splice", "with_values"]
 
 Edit: TypeAlias = tuple[int, int, str]
 """Start and end of the bytes to replace, and the new text."""
@@ -85,11 +85,7 @@ def splice(
     edits = _edits(levels[-1], names, changes, style, "\n" + " " * (style.indent or 0) * (len(chain) + 1))
     if edits is None:
         return None
-    pieces, at = [], 0
-    for start, end, text in sorted(edits, key=lambda edit: edit[0]):  # stable: insertions at one position keep order
-        pieces += [raw[at:start], as_bytes(text)]
-        at = end
-    new = b"".join([*pieces, raw[at:]])
+    new = _edited(raw, edits)
 
     # the result must be within the limits of `load`
     if len(new) > config.current().max_input_bytes or depth_of(values) + len(chain) > MAX_DEPTH:
@@ -98,6 +94,41 @@ def splice(
     for name in changes.keys() - values.keys():
         del content[name]
     return new, dict(sorted(content.items())) if style.sort_keys and len(content) > len(old) else content
+
+
+def with_values(raw: bytes, key: str, values: Mapping[str, Any]) -> bytes:
+    """Set members of a document, while keeping every other byte if its layout and the members are as usual.
+
+    Examples
+    --------
+    >>> with_values(b'{"a": 1,\t"b": 2}', "zarr.json", {"b": [True]})
+    b'{"a": 1,\t"b": [true]}'
+    """
+    style, levels = style_of(raw), find_members(raw, ())
+    names = [*load(raw, key)]
+    edits: list[Edit] = []
+    usual = levels is not None and len(levels[0]) == len(names)
+    for name, value in values.items() if usual else ():
+        span = levels[0].span(names.index(name), name) if levels and name in names else None
+        if span is None:
+            break
+        line = "\n" + " " * (style.indent or 0)
+        if style.indent is None:
+            text = dump({"": value}, key, replace(style, ending=""))[len(b'{"":') : -1].decode().strip()
+        else:
+            text = Indenter(style).text(value, line)
+        edits.append((span[1], span[2], text))
+    if len(edits) < len(values):
+        return rewrite({key: raw}, key, values, style)
+    return _edited(raw, edits)
+
+
+def _edited(raw: bytes, edits: list[Edit]) -> bytes:
+    pieces, at = [], 0
+    for start, end, text in sorted(edits, key=lambda edit: edit[0]):  # stable: insertions at one position keep order
+        pieces += [raw[at:start], as_bytes(text)]
+        at = end
+    return b"".join([*pieces, raw[at:]])
 
 
 def _edits(

@@ -6,13 +6,13 @@ A runner or a ledger checks the chunks box by box instead; the findings and numb
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from math import prod
 from typing import Any, Final
 
-from tegula import config, engine
+from tegula import engine
 from tegula.arrays.array import Array
 from tegula.codecs import lacking
 from tegula.codecs.compressors.checksums import notices_changes
@@ -24,15 +24,14 @@ from tegula.errors import ConflictError, MetadataError, NotFoundError, TegulaErr
 from tegula.formats import Format, find_format
 from tegula.formats.documents import load, rewrite
 from tegula.formats.keys import Style
-from tegula.hierarchy.consolidating import read_consolidated, write_consolidated
 from tegula.hierarchy.sources import Source
-from tegula.jobs.checking.documents import Visit, visited, write_document
+from tegula.jobs.checking.documents import Visit, set_document, visited, write_document
 from tegula.jobs.checking.findings import Examination, Finding, Repair
 from tegula.jobs.ledger import UNRECORDED
 from tegula.jobs.misplaced import Misplaced
 from tegula.jobs.sharing import Code, Share, shared_results
 from tegula.jobs.units import Box, chunk_boxes
-from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
+from tegula.metadata.nodes import ArrayMetadata
 from tegula.runtime.quantities import counted
 from tegula.stores import Store
 from tegula.stores.capabilities import EmptyDirectories, blocked_by
@@ -71,7 +70,8 @@ class _ArrayCheck:
         """Return the array for reading, and report options of codecs that the document must state for other readers."""
         visit, exam, metadata, document = self.visit, self.visit.exam, self.metadata, self.fmt.node_keys[0]
         try:
-            stored = engine.stored_array(exam.store, visit.path, metadata, allow_pickle=exam.allow_pickle)
+            how: dict[str, Any] = {"allow_pickle": exam.allow_pickle, "missing_chunks": exam.missing_chunks}
+            stored = engine.stored_array(exam.store, visit.path, metadata, **how)
             unstated = lacking(metadata.codecs, metadata.data_type, ndim=metadata.ndim)
         except (UnsupportedError, MetadataError) as error:
             visit.find_error(error, document)
@@ -111,6 +111,9 @@ class _ArrayCheck:
             exam.count(chunks=verdict.chunks, nbytes_stored=verdict.stored, nbytes_decoded=verdict.decoded)
             for kind, message in verdict.faults:
                 exam.find(kind, self.visit.path, key, message)
+            if verdict.absent and self.stored.is_strict:
+                text = f"{counted(verdict.absent, 'inner chunk')} not stored, first {verdict.first}"
+                exam.find("missing-chunk", self.visit.path, key, text)
             return
 
     def _outside(self, key: str) -> None:
@@ -164,7 +167,7 @@ class _ArrayCheck:
         elif self.stored is not None or metadata.shape:
             absent = max(0, prod(metadata.grid.counts(metadata.shape)) - seen)
             visit.exam.count(missing_chunks=absent)
-            if absent and config.current().missing_chunks == "error":
+            if absent and self.stored is not None and self.stored.is_strict:
                 visit.find("missing-chunk", "", f"{absent} of the chunks are not stored")
 
     def _find_misplaced(self) -> None:
@@ -172,8 +175,8 @@ class _ArrayCheck:
         visit, fmt = self.visit, self.fmt
         field, repair = self.misplaced.field_of(fmt), None
         if field is not None and not visit.exam.numbers["seen"]:
-            act = partial(_set_encoding, visit, fmt, field)
-            repair = Repair(f"set {field[0]} to {json.dumps(field[1])}", act)
+            new = rewrite(visit.documents, fmt.shape_key, dict([field]), Style())
+            repair = Repair(f"set {field[0]} to {json.dumps(field[1])}", partial(set_document, visit, fmt, new))
         encode, exists = self.metadata.keys.encode, visit.exam.store.exists
         twice = all(exists(visit.prefix + encode(coords)) for coords in self.misplaced.some)
         text, severity = self.misplaced.message(fmt, self.metadata), "warning" if twice else None
@@ -243,39 +246,12 @@ class _ArrayCheck:
             visit.find("wrong-counts", document, text, severity=severity, repair=repair)
 
 
-def _set_encoding(visit: Visit, fmt: Format, field: tuple[str, Any]) -> None:
-    """Write a field of an array's document, and of the copies of the document in consolidated metadata."""
-    store, key = visit.exam.store, visit.prefix + fmt.shape_key
-    raw, generation = store.get(key, with_generation=True)
-    if raw != visit.documents[fmt.shape_key]:
-        raise ConflictError("another process has changed the document; run the check again", key=key)
-    new = rewrite(visit.documents, fmt.shape_key, dict([field]), Style())
-    write_document(visit.exam, key, new, generation)
-    parts = visit.path.split("/") if visit.path else []
-    for depth in range(len(parts)):
-        _set_entry(store, "/".join(parts[:depth]), "/".join(parts[depth:]), fmt, new)
-
-
-def _set_entry(store: Store, path: str, name: str, fmt: Format, new: bytes) -> None:
-    """Replace the document of a member in the consolidated metadata of a group, if it has an entry there."""
-    group = engine.read_metadata(store, path, fmt.name)
-    if not isinstance(group, GroupMetadata) or name not in (read_consolidated(store, path, group) or {}):
-        return
-
-    def members() -> Iterator[tuple[str, Mapping[str, bytes]]]:
-        for member, documents in (read_consolidated(store, path, group) or {}).items():
-            if member:
-                yield member, {**documents, fmt.shape_key: new} if member == name else documents
-
-    write_consolidated(store, path, fmt.name, members)
-
-
-def _check_box(store: Store, path: str, metadata: ArrayMetadata, allow_pickle: bool, box: Box) -> _BoxResult:
-    """Check the chunks in a box of an array, in any process."""
-    visit = Visit(Examination(store, path, 0, None, allow_pickle), path)
+def _check_box(store: Store, path: str, metadata: ArrayMetadata, how: tuple[bool, str | None], box: Box) -> _BoxResult:
+    """Check the chunks in a box of an array, in any process; `how` ends the arguments of an `Examination`."""
+    visit = Visit(Examination(store, path, 0, None, *how), path)
     array = _ArrayCheck(visit, find_format(metadata.format), metadata)
     # another one, since findings about documents are reported once, not for each box
-    exam = visit.exam = Examination(store, path, _KEPT, None, allow_pickle)
+    exam = visit.exam = Examination(store, path, _KEPT, None, *how)
     chunks = cells(metadata.grid.touched(box))
 
     def check(coords: Coords) -> None:
@@ -294,7 +270,8 @@ def _check_boxes(main: _ArrayCheck, stored: StoredArray, share: Share[_BoxResult
     if share.plan is not None and name not in share.plan.pieces:  # not readable when the plan was made
         share = replace(share, ledger=UNRECORDED, plan=None)
     array = Array(stored, name, read_only=True)
-    check = partial(_check_box, exam.store, visit.path, main.metadata, exam.allow_pickle)
+    how = exam.allow_pickle, exam.missing_chunks
+    check = partial(_check_box, exam.store, visit.path, main.metadata, how)
     for (numbers, counts, findings), size in shared_results(share, name, check, chunk_boxes(array), array):
         part = exam.part()
         part.numbers.update(numbers)

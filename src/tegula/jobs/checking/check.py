@@ -67,8 +67,9 @@ def check(
 ) -> CheckReport:
     """Check an array, or a group or table with all its members, for damaged, missing and stray data.
 
-    Every document is parsed and every stored chunk decoded; one fault does not hide another. Nothing is changed unless
-    `repair` is true: each finding then says what repairing would do. Memory is bounded by a few chunks, the names of
+    Every document is parsed and every stored chunk decoded; one fault does not hide another. Chunks that are not stored
+    are faults if the node, or the setting, has ``missing_chunks="error"``. Nothing is changed unless `repair` is true:
+    each finding then says what repairing would do. Memory is bounded by a few chunks, the names of
     the open groups, and the findings that are kept.
 
     Parameters
@@ -79,8 +80,8 @@ def check(
         Path below it.
     repair : bool
         Repair faults that can be repaired without loss: remove temporary files of dead writers, rewrite consolidated
-        metadata and wrong counts, state the keys that the chunks have, and cut off rows that were not written to all
-        columns of a table.
+        metadata, wrong counts and members that a specification does not allow, state the keys that the chunks have,
+        and cut off rows that were not written to all columns of a table.
     dry_run : bool
         Repair nothing, even if `repair` is true; the attribute `repair` of each finding says what would be done.
     max_findings : int
@@ -141,7 +142,8 @@ def check(
         if writes and (store.read_only or (isinstance(source, (Array, Group, Table)) and source.read_only)):
             raise ReadOnlyError('it was opened for reading; open it with mode="r+" to repair it', path=store.url)
         listed = listable(store, path, damaged=True)
-        exam = Examination(listed, path, max_findings, one_at_a_time(progress), allow_pickle)
+        rule = source.missing_chunks if isinstance(source, (Array, Group, Table)) else None
+        exam = Examination(listed, path, max_findings, one_at_a_time(progress), allow_pickle, rule)
         if listed is not store:
             message = "the store can't be listed, so only known keys are checked"
             exam.find("not-listed", path, f"{path}/" if path else "", message)

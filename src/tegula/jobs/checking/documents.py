@@ -6,19 +6,24 @@ Consolidated metadata is compared with the documents of the members.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from tegula import engine
+from tegula.display.markup import shorten
 from tegula.engine.documents.reading import documents_of
-from tegula.errors import MetadataError, StoreError, TegulaError, UnsupportedError
+from tegula.errors import ConflictError, MetadataError, StoreError, TegulaError, UnsupportedError
 from tegula.formats import ALL_KEYS, FORMATS, Format, find_format, oddities
+from tegula.formats.keys import NETCDF_KEY
+from tegula.formats.leniency import corrected
+from tegula.hierarchy.consolidating import read_consolidated, write_consolidated
 from tegula.hierarchy.group import Group
 from tegula.jobs.checking.findings import Examination, Repair
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
-from tegula.stores import Generation
+from tegula.stores import Generation, Store
 from tegula.stores.arguments import is_key
 
 __all__ = ["DOCUMENT_KEYS", "ConsolidatedCheck", "Visit", "consolidated_checks", "visited", "write_document"]
@@ -86,6 +91,32 @@ def write_document(exam: Examination, key: str, raw: bytes, generation: Generati
         engine.forget(exam.store, key)
 
 
+def set_document(visit: Visit, fmt: Format, new: bytes) -> None:
+    """Replace an array's document that is still as it was found, and its copies in consolidated metadata."""
+    store, key = visit.exam.store, visit.prefix + fmt.shape_key
+    raw, generation = store.get(key, with_generation=True)
+    if raw != visit.documents[fmt.shape_key]:
+        raise ConflictError("another process has changed the document; run the check again", key=key)
+    write_document(visit.exam, key, new, generation)
+    parts = visit.path.split("/") if visit.path else []
+    for depth in range(len(parts)):
+        _set_entry(store, "/".join(parts[:depth]), "/".join(parts[depth:]), fmt, new)
+
+
+def _set_entry(store: Store, path: str, name: str, fmt: Format, new: bytes) -> None:
+    """Replace the document of a member in the consolidated metadata of a group, if it has an entry there."""
+    group = engine.read_metadata(store, path, fmt.name)
+    if not isinstance(group, GroupMetadata) or name not in (read_consolidated(store, path, group) or {}):
+        return
+
+    def members() -> Iterator[tuple[str, Mapping[str, bytes]]]:
+        for member, documents in (read_consolidated(store, path, group) or {}).items():
+            if member:
+                yield member, {**documents, fmt.shape_key: new} if member == name else documents
+
+    write_consolidated(store, path, fmt.name, members)
+
+
 def visited(exam: Examination, path: str) -> Visit:
     """Read and parse the documents at a path; faults become findings."""
     visit = Visit(exam, path, errors=exam.numbers["errors"])
@@ -103,8 +134,7 @@ def visited(exam: Examination, path: str) -> Visit:
         if node is not None:
             visit.nodes.append((fmt, node))
             with suppress(TegulaError):  # damaged attributes have been reported
-                for key, name, message in oddities(fmt, documents):
-                    visit.find("unusual-document", key, f"{message} (field {name!r})" if name else message)
+                _find_oddities(visit, fmt)
     visit.nodes.sort(key=lambda pair: not isinstance(pair[1], ArrayMetadata))  # a stable sort
     for fmt, reason in failed:
         if _belongs_to_format(fmt, documents, bool(visit.nodes)):
@@ -116,6 +146,20 @@ def visited(exam: Examination, path: str) -> Visit:
         _find_incomplete(visit)
     _compare(visit)
     return visit
+
+
+def _find_oddities(visit: Visit, fmt: Format) -> None:
+    """Report what documents have that their format does not allow; what reading corrects can be written, too."""
+    changes: dict[str, Any] = {}
+    repair = None
+    raw = visit.documents.get(fmt.shape_key)
+    if raw is not None and (correction := corrected(fmt.name, raw, fmt.shape_key)) is not None:
+        changes, new = correction
+        values = ", ".join(f"{name} {shorten(json.dumps(value), 200)}" for name, value in changes.items())
+        repair = Repair(f"write {values}", partial(set_document, visit, fmt, new))
+    for key, name, message in oddities(fmt, visit.documents):
+        act = repair if name in changes and key == fmt.shape_key else None
+        visit.find("unusual-document", key, f"{message} (field {name!r})" if name else message, repair=act)
 
 
 def _fetched(visit: Visit) -> dict[str, bytes]:
@@ -228,6 +272,7 @@ class ConsolidatedCheck:
         if not reachable:
             self.complete = False  # metadata made anew would leave out the members of an implicit group
         own = {key: raw for key, raw in visit.documents.items() if key in self.fmt.keys}
+        own.pop(NETCDF_KEY, None)
         if not _alike(own, entry, self.fmt, metadata):
             message = f"the copy of {name or 'the group itself'!r} differs from the document"
             self.findings.append((name, "consolidated-differs", message))

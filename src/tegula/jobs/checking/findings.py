@@ -44,7 +44,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "unstated-option": Kind(
         "warning", "Convert the array, which writes the option, or add it to the document by hand."
     ),
-    "unusual-document": Kind("note", "Other readers may refuse it: correct it by hand, or convert the node."),
+    "unusual-document": Kind("note", "Other readers may refuse it: repair it, correct it by hand, or convert it."),
     "implicit-group": Kind("note", "Create the group's document, so that other programs see it as a group."),
     # --- chunks
     "unreadable": Kind("error", "Check permissions, links and the disk, then run the check again."),
@@ -91,6 +91,7 @@ _FOREIGN: Final = [
     (re.compile(pattern).search, kind, writer)
     for pattern, kind, writer in [
         (r"(?:\A|/)\.tegula_(?:job/(?!plan\.json\Z).*|job-[^/]*/.*|complete)\Z", "", "a job of tegula"),
+        (r"(?:\A|/)\.ncz(?:arr|group|array|attrs?)\Z", "", "the netCDF library, version 4.8.0"),
         (rf"(?:\A|/)(?:(?:{_FILES})\Z|(?:{_DIRECTORIES})/)", "system-files", "an operating system"),
         (r"\.[0-9a-f]{32}\.partial\Z", "foreign-temporary", "a writer of zarr-python"),
         (r"#[0-9]+\Z", "foreign-temporary", "a writer of the library object_store"),
@@ -310,6 +311,7 @@ class Examination:
     most: int  # findings to keep
     progress: Progress | None
     allow_pickle: bool
+    missing_chunks: str | None = None
     share: Share[Any] | None = None  # checks the chunks, if not this process does
     findings: list[tuple[Finding, Repair | None]] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)  # findings of each kind
@@ -324,7 +326,8 @@ class Examination:
 
     def part(self) -> Examination:
         """Return an examination of a part, which another thread may carry out; see `add`."""
-        return Examination(self.store, self.path, self.most, self.progress, self.allow_pickle, self.share)
+        how = self.allow_pickle, self.missing_chunks, self.share
+        return Examination(self.store, self.path, self.most, self.progress, *how)
 
     def add(self, part: Examination) -> None:
         """Add the results of a part, as if it had been examined here."""
@@ -357,7 +360,7 @@ class Examination:
                 self.findings.append((finding, repair))
 
     def find_foreign(self, path: str, key: str) -> bool:
-        """Return whether another program or a job has made a key; report it, unless it is a record of a job."""
+        """Return whether another program or a job has made a key; report it, unless it belongs there."""
         kind, writer = next(((kind, writer) for search, kind, writer in _FOREIGN if search(key)), (None, ""))
         if kind == "system-files":  # reported together, by `close`
             with self.lock:

@@ -494,7 +494,8 @@ def _opened_anew(source: Array) -> Array:
     metadata = engine.read_metadata(source.store, source.path, source.format)
     if not isinstance(metadata, ArrayMetadata):
         return source
-    stored = engine.stored_array(source.store, source.path, metadata, allow_pickle=source.allow_pickle)
+    how: dict[str, Any] = {"allow_pickle": source.allow_pickle, "missing_chunks": source.missing_chunks}
+    stored = engine.stored_array(source.store, source.path, metadata, **how)
     return Array(stored, source.path, read_only=True)
 
 

@@ -7,20 +7,20 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from tegula.indexing import Transform
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.casting import convert, convertible
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.fill_values import read_elements
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Bindings, SpecBuilder
-from tegula.tensorstore.drivers.viewed import read_at, write_at
 from tegula.tensorstore.drivers.virtual import VirtualSpec, default_context
 from tegula.tensorstore.errors import invalid
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.output_maps import OutputIndexMap
 from tegula.tensorstore.index.transform import IndexTransform
 from tegula.tensorstore.json.binding import MISSING, member, nested_array, nested_shape
-from tegula.tensorstore.spec.interface import Driver, DriverSpec, Indices, Opening
+from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening
 from tegula.tensorstore.views import select
 
 __all__ = ["ArrayDriver", "ArraySpec"]
@@ -101,12 +101,12 @@ class ArrayDriver(Driver):
         self.domain = IndexDomain(shape=values.shape)
         self.chunk_layout = _layout(values)
 
-    def read(self, indices: Indices) -> _Values:
-        elements = read_at(self.values, indices)
+    def read(self, transform: Transform) -> _Values:
+        elements = transform.take(self.values)
         return elements.copy() if np.may_share_memory(elements, self.values) else elements
 
-    def write(self, indices: Indices, values: _Values) -> None:
-        write_at(self.values, indices, values)
+    def write(self, transform: Transform, values: _Values) -> None:
+        transform.put(self.values, values)
 
     def _bound(self) -> Bindings:
         """Return the bound resources, by default those of the default context."""
@@ -121,8 +121,8 @@ class ArrayDriver(Driver):
         """Return a spec with only the elements of a view, and the transform from the view to them."""
         selection = select(view, self.domain)
         origin = view.domain.inclusive_min
-        if selection.size:  # the indices of an empty view may be outside the array
-            shown = selection.present(read_at(self.values, selection.indices))
+        if 0 not in selection.shape:  # the indices of an empty view may be outside the array
+            shown = selection.present(selection.transform.take(self.values))
             axes = [axis for axis, size in enumerate(shown.shape) if size != 1 and shown.strides[axis] != 0]
             compact = shown[(*(slice(None) if axis in axes else 0 for axis in range(shown.ndim)), ...)]
             output = [OutputIndexMap(input_dimension=axis, offset=-origin[axis]) for axis in axes]
@@ -136,7 +136,7 @@ class ArrayDriver(Driver):
     def with_transaction(self, transaction: Any) -> Driver:
         return self
 
-    def storage_statistics(self, indices: Indices) -> tuple[bool, bool]:
+    def storage_statistics(self, transform: Transform) -> tuple[bool, bool]:
         return False, True
 
 

@@ -9,10 +9,8 @@ from tegula.errors import StoreError
 from tegula.stores import Store
 from tegula.stores.targets.paths import local_path
 from tegula.tensorstore.constraints.dtypes import dtype
-from tegula.tensorstore.context import SpecBuilder
-from tegula.tensorstore.drivers.stored import StoredSpec, read_schema
+from tegula.tensorstore.drivers.stored import StoredSpec
 from tegula.tensorstore.errors import invalid, status
-from tegula.tensorstore.json.binding import known_only, obj
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import Driver, Opening, OpenMode, find_driver
 from tegula.tensorstore.spec.spec import Spec
@@ -37,21 +35,8 @@ class AutoSpec(StoredSpec):
     name: ClassVar[str] = "auto"
     directory: ClassVar[bool] = False
     resource_kinds: ClassVar[Mapping[str, str]] = {}
-
-    @classmethod
-    def from_json(cls, json: dict[str, Any]) -> AutoSpec:
-        members = obj(json)
-        self = cls()
-        self.schema = read_schema(members)
-        self.bindings.take(members)
-        self._read_kvstore(members)
-        known_only(members)
-        return self
-
-    def write(self, builder: SpecBuilder, include_defaults: bool = False) -> dict[str, Any]:
-        json = super().write(builder, include_defaults)
-        names = ("driver", "kvstore", "context", "schema", "dtype")
-        return {name: json[name] for name in names if name in json}
+    creates: ClassVar[bool] = False
+    options: ClassVar[tuple[str, ...]] = ()
 
     def merge(self, *, flags: OpenMode | None = None, **options: Any) -> AutoSpec:
         if flags is not None and flags.create and not flags.open:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
 from typing import Any, ClassVar
@@ -16,28 +17,26 @@ import numpy as np
 
 import tegula
 from tegula.arrays.attributes import Attributes
-from tegula.arrays.creation import new_array_of
+from tegula.arrays.creation import adapted, array_metadata, new_array_of
 from tegula.errors import TegulaError
-from tegula.formats import find_format
+from tegula.formats import Format, find_format
 from tegula.formats.bcolz.chunks import automatic_chunklen
-from tegula.formats.numpy_types import dtype_to_json, dtype_to_text
 from tegula.hierarchy.group import open_node
-from tegula.metadata.data_types import DataType, dtype_of_text
+from tegula.metadata.data_types import as_data_type, dtype_of_text
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.chunk_shapes import choose_shape
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.fill_values import as_dtype
-from tegula.tensorstore.constraints.fill_values import to_json as fill_to_json
 from tegula.tensorstore.constraints.schema import Schema
-from tegula.tensorstore.drivers.domains import Ranks, effective_domain
-from tegula.tensorstore.drivers.metadata import Metadata, Reader, mismatch
+from tegula.tensorstore.context import SpecBuilder
+from tegula.tensorstore.drivers.metadata import Metadata, Ranks, Reader, effective_domain, mismatch
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
 from tegula.tensorstore.drivers.stored import ArraySpec
 from tegula.tensorstore.errors import as_status, status
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.json.binding import MISSING, dump, invalid, known_only, member, obj, string
+from tegula.tensorstore.json.binding import MISSING, dump, invalid, known_only, member, obj, string, take
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import Driver, OpenMode, ResizeOptions
 
@@ -52,9 +51,16 @@ class DocumentedSpec(ArraySpec):
 
     # --- defined by each format
 
+    def new_chunks(self, shape: tuple[int, ...], itemsize: int) -> Any:
+        """Choose the chunk shape of a new array from the constraints, as `tegula.create_array` takes it."""
+        layout = self.schema.chunk_layout
+        grid = layout.read_chunk
+        grid._merge(layout.write_chunk)
+        return choose_shape(*grid._numbers(len(shape)), shape)
+
     @abstractmethod
-    def new_documents(self) -> dict[str, bytes]:
-        """Return the documents of a new array that meets the spec."""
+    def change(self, document: dict[str, Any], codec: Mapping[str, Any]) -> None:
+        """Put the members that the spec gives, and those of its codec, into the document of a new array."""
 
     @classmethod
     @abstractmethod
@@ -69,6 +75,7 @@ class DocumentedSpec(ArraySpec):
     # --- JSON
 
     def read_members(self, members: dict[str, Any]) -> None:
+        super().read_members(members)
         if "metadata" in members:
             with member("metadata"):
                 metadata = obj(members.pop("metadata"))
@@ -80,8 +87,10 @@ class DocumentedSpec(ArraySpec):
                     with member("dtype"):
                         self.schema._set_dtype(_data_type(metadata["dtype"]))
 
-    def write_members(self, *, include_defaults: bool) -> dict[str, Any]:
-        json: dict[str, Any] = {"field": self.field} if self.field else {}
+    def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
+        json = super().write_members(builder, include_defaults)
+        if self.field:
+            json["field"] = self.field
         if self.constraints.json or include_defaults:
             json["metadata"] = dict(self.constraints.json)
         return json
@@ -126,14 +135,39 @@ class DocumentedSpec(ArraySpec):
     def create(self, kvstore: KvStore, *, overwrite: bool) -> Driver:
         fmt = find_format(self.name)
         try:
-            if self.field:
-                raise invalid("a column can only be created together with its table")
-            metadata = fmt.parse(self.new_documents())
+            metadata = fmt.adapt(self._new_metadata(fmt))
         except TegulaError as error:
             raise self.write_error(kvstore, self.undetermined_error(error)) from None
-        assert isinstance(metadata, ArrayMetadata)
-        path = kvstore._path.strip("/")
-        return self._driver(kvstore, new_array_of(kvstore._store, path, fmt, fmt.adapt(metadata), overwrite))
+        return self._driver(kvstore, new_array_of(kvstore._store, kvstore._path.strip("/"), fmt, metadata, overwrite))
+
+    def _new_metadata(self, fmt: Format) -> ArrayMetadata:
+        """Describe a new array: as `tegula.create_array` does it, with what the spec gives."""
+        wanted, domain, fill = self.schema.dtype, self.get_domain(), self.schema.fill_value
+        if self.field:
+            raise invalid("a column can only be created together with its table")
+        if wanted is None:
+            raise invalid("dtype must be specified")
+        if domain is None or any(size >= 2**62 for size in domain.shape):
+            raise invalid("domain must be specified")
+        if any(domain.inclusive_min):
+            raise invalid("the domain must start at 0")
+        shape, order = domain.shape, self.schema.chunk_layout.inner_order
+        is_reversed = order is not None and [*order] == [*range(len(shape))][::-1] and len(shape) > 1
+        draft = array_metadata(
+            fmt,
+            shape,
+            as_data_type(wanted.numpy_dtype),
+            self.new_chunks(shape, wanted.numpy_dtype.itemsize),
+            order="F" if is_reversed else "C",
+            fill_value=0 if fill is None else as_dtype(fill, wanted),
+            codecs="auto",
+        )
+        documents = fmt.serialize(adapted(fmt, draft))
+        document = json.loads(documents[self.key])
+        self.change(document, {} if self.schema.codec is None else self.schema.codec._members)
+        node = fmt.parse({**documents, self.key: dump(document).encode()})
+        assert isinstance(node, ArrayMetadata)
+        return node
 
     def _driver(self, kvstore: KvStore, array: tegula.Array) -> Driver:
         driver = DocumentedDriver(self, kvstore, array)
@@ -220,34 +254,7 @@ def _same(name: str, wanted: Any, stored: Any) -> bool:
     return dump(wanted) == dump(stored)
 
 
-def shape_of(spec: DocumentedSpec) -> tuple[int, ...]:
-    """Return the shape of a new array."""
-    domain = spec.get_domain()
-    if domain is None or any(size >= 2**62 for size in domain.shape):
-        raise invalid("domain must be specified")
-    if any(domain.inclusive_min):
-        raise invalid("the domain must start at 0")
-    return tuple(domain.shape)
-
-
-def chunk_shape_of(spec: DocumentedSpec, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Choose the chunk shape of a new array from the constraints."""
-    layout = spec.schema.chunk_layout
-    grid = layout.read_chunk
-    grid._merge(layout.write_chunk)
-    return choose_shape(*grid._numbers(len(shape)), shape)
-
-
-def fill_json(spec: DocumentedSpec, wanted: dtype) -> Any:
-    """Return the schema's fill value as JSON; 0 if it has none."""
-    fill = spec.schema.fill_value
-    return 0 if fill is None else fill_to_json(as_dtype(fill, wanted), wanted)
-
-
 # --- the formats
-
-_BLOSC = {"cname": "lz4", "clevel": 5, "shuffle": 1}
-_CPARAMS = {"clevel": 5, "shuffle": 1, "cname": "lz4", "quantize": 0}
 
 
 class Zarr1Spec(DocumentedSpec):
@@ -263,27 +270,11 @@ class Zarr1Spec(DocumentedSpec):
         *("zarr_format", "shape", "chunks", "dtype", "compression", "compression_opts", "fill_value", "order"),
     )
 
-    def new_documents(self) -> dict[str, bytes]:
-        wanted = self.schema.dtype
-        if wanted is None:
-            raise invalid("dtype must be specified")
-        shape = shape_of(self)
-        codec = {} if self.schema.codec is None else self.schema.codec._members
-        order = self.schema.chunk_layout.inner_order
-        document: dict[str, Any] = {
-            "zarr_format": 1,
-            "shape": [*shape],
-            "chunks": [*chunk_shape_of(self, shape)],
-            "dtype": dtype_to_json(DataType(wanted.numpy_dtype)),
-            "compression": "blosc",
-            "compression_opts": _BLOSC,
-            "fill_value": fill_json(self, wanted),
-            "order": "F" if order is not None and [*order] == [*range(len(shape))][::-1] and len(shape) > 1 else "C",
-        }
-        if {"compression"} & (codec.keys() | self.constraints.json.keys()):
-            del document["compression_opts"]
+    def change(self, document: dict[str, Any], codec: Mapping[str, Any]) -> None:
+        given = {**codec, **self.constraints.json}
+        if "compression" in given:
             document["compression_opts"] = None
-        return {"meta": dump({**document, **codec, **self.constraints.json}).encode()}
+        document.update(given)
 
     @classmethod
     def describe(cls, array: tegula.Array) -> dict[str, Any]:
@@ -313,37 +304,25 @@ class BcolzSpec(DocumentedSpec):
                 self.field = string(members.pop("field"))
         super().read_members(members)
 
-    def new_documents(self) -> dict[str, bytes]:
-        wanted = self.schema.dtype
-        if wanted is None:
-            raise invalid("dtype must be specified")
-        # the shape and the length of the chunks
-        shape = shape_of(self)
+    def new_chunks(self, shape: tuple[int, ...], itemsize: int) -> Any:
         if not shape:
             raise invalid("bcolz does not support 0-d arrays")
         layout = self.schema.chunk_layout
-        row = prod(shape[1:]) * wanted.numpy_dtype.itemsize
-        expected = self.constraints.json.get("expectedlen", shape[0])
-        chunklen = automatic_chunklen(max(expected, 1), max(row, 1))
         if layout.read_chunk.to_json() or layout.write_chunk.to_json():
-            chunks = chunk_shape_of(self, shape)
+            chunks = super().new_chunks(shape, itemsize)
             if any(chunk < size for chunk, size in zip(chunks[1:], shape[1:])):
                 raise invalid("bcolz arrays are chunked along the first dimension only")
-            chunklen = chunks[0]
-        # the documents; members of `metadata` take precedence over the rest of the spec
-        codec = {} if self.schema.codec is None else self.schema.codec._members.get("compressor") or {"clevel": 0}
-        storage: dict[str, Any] = {
-            "dtype": dtype_to_text(wanted.numpy_dtype),
-            "cparams": {**_CPARAMS, **{name: value for name, value in codec.items() if name != "id"}},
-            "chunklen": chunklen,
-            "expectedlen": expected,
-            "dflt": fill_json(self, wanted),
-        }
-        explicit = {name: value for name, value in self.constraints.json.items() if name != "shape"}
-        if "cparams" in explicit:
-            explicit["cparams"] = {**_CPARAMS, **explicit["cparams"]}
-        sizes = {"shape": [*shape], "nbytes": 0, "cbytes": 0}
-        return {"meta/storage": dump({**storage, **explicit}).encode(), "meta/sizes": dump(sizes).encode()}
+            return chunks
+        expected = self.constraints.json.get("expectedlen", shape[0])
+        return (automatic_chunklen(max(expected, 1), max(prod(shape[1:]) * itemsize, 1)), *shape[1:])
+
+    def change(self, document: dict[str, Any], codec: Mapping[str, Any]) -> None:
+        if codec:
+            parameters = codec.get("compressor") or {"clevel": 0}
+            document["cparams"].update({name: value for name, value in parameters.items() if name != "id"})
+        given = {name: value for name, value in self.constraints.json.items() if name != "shape"}
+        document["cparams"].update(take(given, "cparams", obj, {}))
+        document.update(given)
 
     @classmethod
     def describe(cls, array: tegula.Array) -> dict[str, Any]:

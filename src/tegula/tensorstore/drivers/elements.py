@@ -18,9 +18,8 @@ from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.fill_values import as_dtype, check_broadcast
 from tegula.tensorstore.errors import status
 from tegula.tensorstore.json.binding import dump
-from tegula.tensorstore.spec.interface import Indices
 
-__all__ = ["Elements", "fill_as_shown", "fill_of", "pick", "put", "shown_part", "stored_fill"]
+__all__ = ["Elements", "fill_as_shown", "fill_of", "shown_part", "stored_fill"]
 
 _Values = npt.NDArray[Any]
 _VARIABLE = {"string": dtypes.ustring, "bytes": dtypes.string}
@@ -104,47 +103,6 @@ class Elements:
             return values
         outer = values.shape[: values.ndim - 1]
         return np.ascontiguousarray(values, self.dtype.numpy_dtype).view(self._base).reshape(outer)
-
-
-def pick(values: _Values, joint: int, inner: Indices) -> _Values:
-    """Select along the added dimensions of whole elements, which come last.
-
-    The first `joint` dimensions come from index arrays.
-    """
-    heads = tuple(np.ogrid[tuple(slice(size) for size in values.shape[:joint])]) if _has_arrays(inner) else ()
-    order, selection = _ordered(values.ndim, joint, heads, inner)
-    return np.asarray(values.transpose(order)[selection])
-
-
-def put(values: _Values, heads: tuple[npt.NDArray[np.int64], ...], inner: Indices, part: _Values) -> None:
-    """Replace the elements that `pick` returns; `heads` indexes the leading dimensions, those of index arrays."""
-    order, selection = _ordered(values.ndim, len(heads), heads, inner)
-    values.transpose(order)[selection] = part
-
-
-def _has_arrays(indices: Indices) -> bool:
-    return any(isinstance(term, np.ndarray) for term in indices)
-
-
-def _ordered(ndim: int, joint: int, heads: tuple[Any, ...], inner: Indices) -> tuple[tuple[int, ...], tuple[Any, ...]]:
-    """Return an order of the axes, with those of index arrays first, and the selection in that order."""
-    outer = ndim - len(inner)
-    arrays = [axis for axis, term in enumerate(inner) if isinstance(term, np.ndarray)]
-    others = [axis for axis, term in enumerate(inner) if not isinstance(term, np.ndarray)]
-    order = (
-        *range(joint),
-        *(outer + axis for axis in arrays),
-        *range(joint, outer),
-        *(outer + axis for axis in others),
-    )
-    full = [slice(None)] * (outer - joint)
-    selection = [*(heads or [slice(None)] * joint), *(inner[axis] for axis in arrays), *full]
-    for axis in others:
-        term = inner[axis]
-        if isinstance(term, slice) and term.step < 0 and term.stop is not None and term.stop < 0:
-            term = slice(term.start, None, term.step)
-        selection.append(term)
-    return order, tuple(selection)
 
 
 # --- the part that a spec shows, and its fill value

@@ -16,16 +16,17 @@ from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import SpecBuilder
-from tegula.tensorstore.drivers.stored import StoredSpec, read_recheck, read_schema
+from tegula.tensorstore.drivers.stored import StoredSpec
 from tegula.tensorstore.errors import annotate, as_status, invalid, status
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.json.binding import MISSING, dump, known_only, member, obj, string
+from tegula.tensorstore.json.binding import MISSING, dump, known_only, member, string
 from tegula.tensorstore.json.pointer import parse_pointer, replaced, resolve
 from tegula.tensorstore.json.values import parse, to_json_value
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import Driver, Indices, Opening, OpenMode
+from tegula.tensorstore.spec.interface import Driver, Opening, OpenMode
 
 if TYPE_CHECKING:
+    from tegula.indexing import Transform
     from tegula.tensorstore.kvstore.transaction import Transaction
 
 __all__ = ["JsonDriver", "JsonSpec"]
@@ -43,25 +44,20 @@ class JsonSpec(StoredSpec):
         "cache_pool": "cache_pool",
         "data_copy_concurrency": "data_copy_concurrency",
     }
+    creates: ClassVar[bool] = False
+    options: ClassVar[tuple[str, ...]] = ("recheck_cached_data",)
     recheck_data: Any = "open"
     pointer: str = ""
 
-    @classmethod
-    def from_json(cls, json: dict[str, Any]) -> JsonSpec:
-        members = obj(json)
-        self = cls()
-        self.schema = read_schema(members)
-        self.bindings.take(members)
-        self._read_kvstore(members)
+    def read_members(self, members: dict[str, Any]) -> None:
+        super().read_members(members)
         pointer = members.pop("json_pointer", MISSING)
         if pointer is not MISSING:
             with member("json_pointer"):
                 self.pointer = string(pointer)
                 parse_pointer(self.pointer)
-        self.recheck_data = read_recheck(members, "recheck_cached_data") if "recheck_cached_data" in members else "open"
         known_only(members)
         self._check()
-        return self
 
     def _check(self) -> None:
         """Refuse constraints that JSON values do not support, and set their data type and rank."""
@@ -77,18 +73,9 @@ class JsonSpec(StoredSpec):
         if schema.rank is None:
             schema._set_rank(0, "rank")
 
-    def write(self, builder: SpecBuilder, include_defaults: bool = False) -> dict[str, Any]:
-        json = super().write(builder, include_defaults)
-        for name in (
-            "recheck_cached_metadata recheck_cached_data fill_missing_data_reads store_data_equal_to_fill_value create"
-            " open delete_existing assume_metadata assume_cached_metadata"
-        ).split():
-            json.pop(name, None)
-        if self.recheck_data != "open" or include_defaults:
-            json["recheck_cached_data"] = self.recheck_data
-        if self.pointer or include_defaults:
-            json["json_pointer"] = self.pointer
-        return json
+    def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
+        json = super().write_members(builder, include_defaults)
+        return {**json, "json_pointer": self.pointer} if self.pointer or include_defaults else json
 
     def get_schema(self) -> Schema:
         schema = self.schema.copy()
@@ -155,7 +142,7 @@ class JsonDriver(Driver):
     def _error_while(self, action: str) -> str:
         return f"Error {action} {self.kvstore._describe_key('')}"
 
-    def read(self, indices: Indices) -> npt.NDArray[Any]:
+    def read(self, transform: Transform) -> npt.NDArray[Any]:
         document, _ = self._document()
         if document is MISSING:
             raise status("NOT_FOUND", self._error_while("reading"))
@@ -163,12 +150,12 @@ class JsonDriver(Driver):
             value = resolve(document, self.pointer)
         except TegulaError as error:
             raise annotate(error, self._error_while("reading")) from None
-        out = np.empty((), object)
-        out[()] = value
+        out = np.empty(transform.shape, object)
+        out.flat[0] = value
         return out
 
-    def write(self, indices: Indices, values: npt.NDArray[Any]) -> None:
-        value = _finite(to_json_value(np.asarray(values, object)[()]))
+    def write(self, transform: Transform, values: npt.NDArray[Any]) -> None:
+        value = _finite(to_json_value(np.asarray(values, object).item()))
         store, key = self.kvstore._store, self.kvstore._path
         if not self.pointer:
             store.set(key, dump(value).encode())

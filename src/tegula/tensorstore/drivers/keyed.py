@@ -30,18 +30,17 @@ from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema import Schema
-from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.constraints.zarr3_codecs import Layout
-from tegula.tensorstore.drivers.domains import Ranks, effective_domain, ranks
+from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.elements import Elements, fill_of, shown_part, stored_fill
-from tegula.tensorstore.drivers.metadata import Metadata, mismatch
+from tegula.tensorstore.drivers.metadata import Metadata, Ranks, Units, effective_domain, merged_units, mismatch, ranks
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
 from tegula.tensorstore.drivers.stored import ArraySpec, path_of
 from tegula.tensorstore.errors import StatusError, annotate, as_status, status
 from tegula.tensorstore.index.domain import IndexDomain, check_labels
-from tegula.tensorstore.json.binding import MISSING, boolean, dump, invalid, member, naming, string, take
+from tegula.tensorstore.json.binding import MISSING, boolean, dump, invalid, member, naming, obj, string, take
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import Driver, Indices, OpenMode, ResizeOptions, on_demand
+from tegula.tensorstore.spec.interface import Driver, OpenMode, ResizeOptions, on_demand
 
 if TYPE_CHECKING:
     from tegula.tensorstore.future import Batch
@@ -79,6 +78,11 @@ class KeyedSpec(ArraySpec):
     def read_stored(cls, document: dict[str, Any]) -> Metadata:
         """Read all members of a stored document."""
 
+    @classmethod
+    @abstractmethod
+    def read_constraints(cls, members: dict[str, Any]) -> Metadata:
+        """Read the ``metadata`` of a spec."""
+
     @staticmethod
     @abstractmethod
     def type_to_json(data_type: DataType) -> Any:
@@ -105,6 +109,19 @@ class KeyedSpec(ArraySpec):
         """Return the driver of an array."""
 
     # --- JSON
+
+    def read_members(self, members: dict[str, Any]) -> None:
+        super().read_members(members)
+        if "metadata" in members:
+            with member("metadata"):
+                metadata = obj(members.pop("metadata"))
+                self.constraints = self.read_constraints(metadata) if metadata else self.anything
+
+    def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
+        json = super().write_members(builder, include_defaults)
+        if include_defaults or self.constraints.json != self.anything.json:
+            json["metadata"] = dict(sorted(self.constraints.json.items()))
+        return {**json, **self.write_shown()}
 
     def read_shown(self, members: dict[str, Any]) -> None:
         """Remove from a spec the members that choose the part of the elements to show, and read them."""
@@ -188,8 +205,8 @@ class KeyedSpec(ArraySpec):
             return self.schema.fill_value
         return fill_of(self.constraints.fill, self.shown)
 
-    def get_dimension_units(self) -> tuple[Unit | None, ...] | None:
-        units, rank = self.schema.dimension_units, self.get_rank()
+    def get_dimension_units(self) -> Units | None:
+        units, rank = merged_units(self.constraints.units, self.schema.dimension_units), self.get_rank()
         return (None,) * rank if units is None and rank is not None else units
 
     def get_schema(self) -> Schema:
@@ -443,16 +460,7 @@ class KeyedDriver(NodeDriver):
             raise status("FAILED_PRECONDITION", "the array has no kvstore")
         return kvstore
 
-    def read(self, indices: Indices) -> Any:
-        self._depend_on_document(writes=False)
-        return super().read(indices)
-
-    def write(self, indices: Indices, values: Any) -> None:
-        self._depend_on_document(writes=True)
-        super().write(indices, values)
-
-    def _depend_on_document(self, *, writes: bool) -> None:
-        """Add the document to the keys that an atomic transaction depends on."""
+    def depend(self, *, writes: bool) -> None:
         kvstore = self.kvstore
         if kvstore is not None and (staged := kvstore._staged) is not None:
             staged.depend(kvstore._path + self.source.key, writes=writes)

@@ -6,7 +6,7 @@ them, so that those of a spec can be compared with those that are stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self, TypeAlias
 
@@ -16,12 +16,28 @@ from tegula.metadata.data_types import DataType
 from tegula.metadata.fill_value_json import fill_from_json
 from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.constraints.zarr3_codecs import Chain
+from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.errors import StatusError, status
+from tegula.tensorstore.index.domain import IndexDomain, check_labels, merge_domains
+from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY
 from tegula.tensorstore.json.binding import MAX_RANK, MISSING, array, array_of, dump, integer, invalid, member
 
-__all__ = ["Metadata", "ReadFill", "Reader", "fill_of_spec", "mismatch"]
+__all__ = [
+    "Metadata",
+    "Ranks",
+    "ReadFill",
+    "Reader",
+    "Units",
+    "effective_domain",
+    "fill_of_spec",
+    "merged_units",
+    "mismatch",
+    "ranks",
+    "units_to_json",
+]
 
 ReadFill: TypeAlias = Callable[[Any, DataType], npt.NDArray[Any] | None]
+Units: TypeAlias = tuple[Unit | None, ...]
 _MAX_SIZE: Final = 2**63 - 2
 
 
@@ -139,3 +155,82 @@ def mismatch(name: str, wanted: Any, stored: Any) -> StatusError:
     """Return the error for a stored member that differs from the spec."""
     received = "nothing" if stored is MISSING else dump(stored)
     return status("FAILED_PRECONDITION", f"Expected {dump(name)} of {dump(wanted)} but received: {received}")
+
+
+# --- dimensions: those of the array come first, then those of its elements
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """The number of chunked dimensions and of all dimensions; None if unknown."""
+
+    chunked: int | None
+    full: int | None
+
+
+def ranks(chunked: int | None, full: int | None, shown: Elements | None) -> Ranks:
+    """Derive either number of dimensions from the other, if the shown part of the elements is known."""
+    inner = None if shown is None else len(shown.shape)
+    if inner is not None:
+        if full is None and chunked is not None:
+            full = chunked + inner
+        elif full is not None and chunked is None:
+            chunked = full - inner
+    wrong = full is not None and chunked is not None and (chunked > full if inner is None else chunked + inner != full)
+    if wrong or (chunked is not None and chunked < 0):
+        raise invalid(f"Rank specified by schema ({full}) is not compatible with metadata")
+    return Ranks(chunked, full)
+
+
+def effective_domain(
+    metadata: Metadata, known: Ranks, shown: Elements | None, wanted: IndexDomain | None
+) -> IndexDomain | None:
+    """Return the domain that metadata and a constraint on the domain together determine; None if it is unknown.
+
+    The upper bounds of the array's own dimensions are implicit, all others explicit.
+    """
+    extents = known.chunked == 0 or metadata.shape is not None or metadata.names is not None
+    complete = extents and (shown is not None or known.chunked == known.full)
+    if known.full is None or (wanted is None and not complete):
+        return None
+    inner = () if shown is None else shown.shape
+    outer = known.full - len(inner)
+    sizes = metadata.shape or (EXCLUSIVE_INFINITY,) * outer
+    labels = _labels_of(metadata.names) or ("",) * outer
+    domain = IndexDomain(
+        inclusive_min=[0] * known.full,
+        exclusive_max=(*sizes, *inner),
+        implicit_upper_bounds=[*[True] * outer, *[False] * len(inner)],
+        labels=(*labels, *[""] * len(inner)),
+    )
+    merged = domain if wanted is None else merge_domains(wanted, domain)
+    return merged._with(implicit_lower=[False] * known.full, implicit_upper=[*domain.implicit_upper_bounds])
+
+
+def _labels_of(names: Sequence[str | None] | None) -> list[str] | None:
+    """Return dimension names as labels; ``None`` if there are no names, or they are not valid as labels."""
+    if names is None:
+        return None
+    labels = [name or "" for name in names]
+    try:
+        check_labels(labels)
+    except StatusError:
+        return None
+    return labels
+
+
+def units_to_json(units: Units) -> list[str | None]:
+    """Write the units of dimensions."""
+    return [None if unit is None else str(unit) for unit in units]
+
+
+def merged_units(first: Units | None, second: Units | None) -> Units | None:
+    """Merge two sequences of units, which are compared as text, their form in documents."""
+    if first is None or second is None:
+        return second if first is None else first
+    if len(first) != len(second):
+        raise invalid(f"Invalid dimension_units: {len(first)} for {len(second)} dimensions")
+    if any(a is not None and b is not None and str(a) != str(b) for a, b in zip(first, second)):
+        shown = " and ".join(dump(units_to_json(units)) for units in (second, first))
+        raise invalid(f"Cannot merge dimension_units {shown}")
+    return tuple(b if a is None else a for a, b in zip(first, second))

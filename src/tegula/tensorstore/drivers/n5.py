@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.formats import n5
+from tegula.indexing import Transform
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
@@ -21,20 +22,18 @@ from tegula.tensorstore.constraints.codec_spec import CodecSpec, compression_fro
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.constraints.zarr3_codecs import Layout
-from tegula.tensorstore.drivers.domains import Ranks
 from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
-from tegula.tensorstore.drivers.metadata import Metadata, Reader, mismatch
-from tegula.tensorstore.drivers.node import new_shape
+from tegula.tensorstore.drivers.metadata import Metadata, Ranks, Reader, Units, mismatch
+from tegula.tensorstore.drivers.node import Division, new_shape
 from tegula.tensorstore.errors import status
 from tegula.tensorstore.index.domain import IndexDomain, check_labels
-from tegula.tensorstore.json.binding import dump, invalid, member, number, obj, one_of, string
+from tegula.tensorstore.json.binding import dump, invalid, number, one_of, string
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import Indices, ResizeOptions, on_demand
+from tegula.tensorstore.spec.interface import ResizeOptions, on_demand
 
 __all__ = ["N5Driver", "N5Spec"]
 
-Units = tuple[Unit | None, ...]
 _REQUIRED = ("dimensions", "blockSize", "dataType", "compression")
 _MOST_BYTES = 2**31
 _TYPES = tuple(sorted(n5.TYPES))
@@ -56,25 +55,18 @@ class N5Spec(KeyedSpec):
     # --- JSON
 
     def read_members(self, members: dict[str, Any]) -> None:
-        if "metadata" in members:
-            with member("metadata"):
-                metadata = obj(members.pop("metadata"))
-                self.constraints = self.read_metadata(metadata) if metadata else self.anything
-                if self.constraints.data_type is not None:
-                    self.schema._set_dtype(self.part_of(self.constraints.data_type).dtype)
-                if self.constraints.rank is not None:
-                    self.schema._set_rank(self.constraints.rank, "rank")
+        super().read_members(members)
+        if (shown := self.shown) is not None:
+            self.schema._set_dtype(shown.dtype)
+        if self.constraints.rank is not None:
+            self.schema._set_rank(self.constraints.rank, "rank")
         if self.schema.dtype is not None:
             self.check_dtype(self.schema.dtype)
         if self.constraints is not self.anything or self.schema._domain is not None:
             self.get_domain()  # refuses members that contradict each other
 
-    def write_members(self, *, include_defaults: bool) -> dict[str, Any]:
-        metadata = dict(sorted(self.constraints.json.items()))
-        return {"metadata": metadata} if metadata or include_defaults else {}
-
     @staticmethod
-    def read_metadata(members: dict[str, Any]) -> Metadata:
+    def read_constraints(members: dict[str, Any]) -> Metadata:
         reader = Reader(members)
         shape, chunks = reader.take_sizes("dimensions"), reader.take_sizes("blockSize", 1)
         data_type = reader.take("dataType", _data_type, N5Spec.type_to_json)
@@ -99,7 +91,7 @@ class N5Spec(KeyedSpec):
         for name in _REQUIRED:
             if name not in document:
                 raise invalid(f"the member {dump(name)} is missing")
-        metadata = cls.read_metadata(document)
+        metadata = cls.read_constraints(document)
         assert metadata.chunk_shape is not None
         assert metadata.data_type is not None
         _check_size(metadata.chunk_shape, metadata.data_type)
@@ -122,14 +114,6 @@ class N5Spec(KeyedSpec):
 
     def get_fill_value(self) -> None:
         return None
-
-    def get_dimension_units(self) -> Units | None:
-        schema = Schema()
-        for units in (self.schema.dimension_units, self.constraints.units):
-            if units is not None:
-                schema._set_dimension_units(units)
-        rank = self.get_rank()
-        return (None,) * rank if schema.dimension_units is None and rank is not None else schema.dimension_units
 
     # --- documents
 
@@ -182,6 +166,7 @@ class N5Driver(KeyedDriver):
     def __init__(self, source: N5Spec, kvstore: KvStore, node: ArrayMetadata) -> None:
         super().__init__(source, kvstore, node)
         self.fill_value = None  # missing blocks are zero, but that is no property of an array
+        self._direct = False  # the dimensions are in another order
 
     def _note_shape(self) -> None:
         super()._note_shape()
@@ -210,26 +195,14 @@ class N5Driver(KeyedDriver):
 
     # --- with the dimensions in reverse order
 
-    def read(self, indices: Indices) -> npt.NDArray[Any]:
-        return _reversed(super().read(indices[::-1]), indices)
-
-    def write(self, indices: Indices, values: npt.NDArray[Any]) -> None:
-        super().write(indices[::-1], _reversed(values, indices))
-
-    def storage_statistics(self, indices: Indices) -> tuple[bool, bool]:
-        return super().storage_statistics(indices[::-1])
+    def divided(self, transform: Transform) -> Division:
+        return super().divided(Transform(transform.shape, transform.maps[::-1], transform.base[::-1]))
 
     def shown_coords(self, coords: tuple[int, ...]) -> tuple[int, ...]:
         return coords[::-1]
 
     def new_shape(self, old: tuple[int, ...], options: ResizeOptions) -> tuple[int, ...]:
         return new_shape(old[::-1], options)[::-1]
-
-
-def _reversed(values: npt.NDArray[Any], indices: Indices) -> npt.NDArray[Any]:
-    """Return elements with the axes of slices in reverse order; those of index arrays stay first."""
-    joint = values.ndim - sum(isinstance(term, slice) for term in indices)
-    return values.transpose((*range(joint), *range(joint, values.ndim)[::-1]))
 
 
 # --- members of documents

@@ -5,30 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 import tegula
 from tegula import engine
-from tegula.indexing import Plan, vectorized
+from tegula.arrays.viewing import ViewedArray
+from tegula.indexing import Affine, Plan, Transform
+from tegula.indexing.transform import axes_of
 from tegula.tensorstore.constraints.schema import Schema
-from tegula.tensorstore.drivers.elements import Elements, fill_as_shown, pick, put
+from tegula.tensorstore.drivers.elements import Elements, fill_as_shown
 from tegula.tensorstore.drivers.stored import StoredSpec
-from tegula.tensorstore.drivers.viewed import array_rank, joint_first, joint_in_place, numpy_selection
 from tegula.tensorstore.errors import StatusError, as_status, invalid, status
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.intervals import MAX_RANK
-from tegula.tensorstore.spec.interface import Driver, Indices, ResizeOptions
+from tegula.tensorstore.spec.interface import Driver, ResizeOptions
 
 if TYPE_CHECKING:
+    from tegula.engine import StoredArray
     from tegula.tensorstore.kvstore.transaction import Transaction
 
 _MAX_EXTENT = 2**62 - 2
-__all__ = ["NodeDriver", "new_shape"]
+__all__ = ["Division", "NodeDriver", "new_shape"]
 
 _Values = npt.NDArray[Any]
+Division: TypeAlias = tuple[Transform, Transform | None]
 _FEW_CHUNKS = 64
 
 
@@ -87,6 +90,7 @@ class NodeDriver(Driver):
             self.fill_value = elements.present(fill if field is None else np.asarray(fill[field]))
 
     def _note_shape(self) -> None:
+        self._base = ViewedArray(self.array)
         inner = self.elements.shape
         outer = self.array.stored.metadata.shape
         shape, upper = (*outer, *inner), (True,) * len(outer) + (False,) * len(inner)
@@ -137,73 +141,67 @@ class NodeDriver(Driver):
 
     # --- reading and writing
 
-    def load(self, indices: Indices | None) -> None:
+    def load(self, transform: Transform | None) -> None:
         engine.load(self.array.stored)
 
-    def read(self, indices: Indices) -> _Values:
-        if self._direct:
-            selection, joint = numpy_selection(indices)
-            return self._get(selection, joint)
-        outer = self.array.ndim
-        selection, joint = numpy_selection(indices[:outer])
-        if not self._fill_missing:
-            self._refuse_missing(selection)
-        return self._picked(selection, joint, indices[outer:])
-
-    def _get(self, selection: tuple[Any, ...], joint: int) -> _Values:
-        array, field = self.array, self.elements.field
-        chosen = selection if field is None else (field, *selection)
-        try:
-            values = array.vindex[chosen] if joint else array[chosen]
-        except tegula.TegulaError as error:
-            raise as_status(error) from error
-        return joint_first(np.asarray(values), selection, joint) if joint else np.asarray(values)
-
-    def _picked(self, selection: tuple[Any, ...], joint: int, inner: Indices) -> _Values:
-        shown = self.elements.present(self._get(selection, joint))
-        return shown if self._is_whole(inner) else pick(shown, array_rank(selection), inner)
-
-    def write(self, indices: Indices, values: _Values) -> None:
-        if self._direct:
-            selection, joint = numpy_selection(indices)
-            self._set(selection, joint, values)
-            return
-        outer = self.array.ndim
-        selection, joint = numpy_selection(indices[:outer])
-        inner = indices[outer:]
-        if not self._is_whole(inner):
-            selection, heads, joint = _without_duplicates(selection, inner, joint)
-            part, full = values, tuple(slice(0, size, 1) for size in self.elements.shape)
-            values = self._picked(selection, joint, full).copy()
-            put(values, heads, inner, part)
-        self._set(selection, joint, self.elements.store(values))
-
-    def _set(self, selection: tuple[Any, ...], joint: int, stored: _Values) -> None:
-        if joint:
-            stored = joint_in_place(stored, selection, joint)
-        field = self.elements.field
-        chosen = selection if field is None else (field, *selection)
-        try:
-            if joint:
-                self.array.vindex[chosen] = stored
-            else:
-                self.array[chosen] = stored
-        except tegula.TegulaError as error:
-            raise as_status(error) from error
-
-    def _is_whole(self, inner: Indices) -> bool:
-        return all(term == slice(0, size, 1) for term, size in zip(inner, self.elements.shape) if _is_slice(term)) and (
-            all(map(_is_slice, inner))
+    def divided(self, transform: Transform) -> Division:
+        """Divide a transform: to the array's elements, and to what is shown of these; None if it is all of each."""
+        inner, ndim = self.elements.shape, self.array.ndim
+        if not inner:
+            return transform, None
+        outer = len(transform.shape) - len(inner)
+        is_whole = transform.shape[outer:] == inner and all(
+            isinstance(one, Affine) and one == (outer + axis, 0, 1) for axis, one in enumerate(transform.maps[ndim:])
         )
+        if is_whole and all(axis < outer for one in transform.maps[:ndim] for axis in axes_of(one)):
+            maps = [one if isinstance(one, Affine) else one.reshape(one.shape[:outer]) for one in transform.maps[:ndim]]
+            return Transform(transform.shape[:outer], tuple(maps), transform.base[:ndim]), None
+        distinct, places = transform.distinct(ndim)
+        return distinct, Transform(transform.shape, (*places, *transform.maps[ndim:]), distinct.shape + inner)
+
+    def read(self, transform: Transform) -> _Values:
+        if self._direct:
+            return self._get(transform)
+        outer, parts = self.divided(transform)
+        if not self._fill_missing:
+            self._refuse_missing(outer)
+        shown = self.elements.present(self._get(outer, strict=not self._fill_missing))
+        return shown if parts is None else parts.take(shown)
+
+    def depend(self, *, writes: bool) -> None:
+        """Add the document to the keys that an atomic transaction depends on."""
+
+    def _get(self, transform: Transform, *, strict: bool = False) -> _Values:
+        self.depend(writes=False)
+        base = self._base
+        if strict:  # inner chunks of shards, which `_refuse_missing` does not know
+            array = _another_object(self.array)
+            array.missing_chunks = "error"
+            base = ViewedArray(array)
+        try:
+            return np.asarray(base.read(transform, self.elements.field, None, is_point=False))
+        except tegula.TegulaError as error:
+            raise as_status(error) from error
+
+    def write(self, transform: Transform, values: _Values) -> None:
+        outer, parts = self.divided(transform)
+        if parts is not None:
+            new, values = values, self.elements.present(self._get(outer)).copy()
+            parts.put(values, new)
+        self.depend(writes=True)
+        try:
+            self._base.write(outer, self.elements.field, self.elements.store(values))
+        except tegula.TegulaError as error:
+            raise as_status(error) from error
 
     # --- chunks
 
-    def _plan(self, selection: tuple[Any, ...]) -> Plan:
-        return vectorized(selection, self.array.shape, self.array.metadata.grid)
+    def _plan(self, transform: Transform) -> Plan:
+        return transform.plan(self.array.shape, self.array.metadata.grid)
 
-    def _refuse_missing(self, selection: tuple[Any, ...]) -> None:
+    def _refuse_missing(self, transform: Transform) -> None:
         stored = self.array.stored
-        for coords, *_ in self._plan(selection):
+        for coords, *_ in self._plan(transform):
             key = stored.key(coords)
             if not stored.store.exists(key):
                 shown = ", ".join(map(str, self.shown_coords(coords)))
@@ -215,10 +213,9 @@ class NodeDriver(Driver):
         """Return the coordinates of a chunk as messages have them."""
         return coords
 
-    def storage_statistics(self, indices: Indices) -> tuple[bool, bool]:
-        selection, _ = numpy_selection(indices[: self.array.ndim])
+    def storage_statistics(self, transform: Transform) -> tuple[bool, bool]:
         try:
-            count, total = self.count_stored(self._plan(selection))
+            count, total = self.count_stored(self._plan(self.divided(transform)[0]))
         except tegula.TegulaError as error:
             raise as_status(error) from error
         return count == 0, count == total
@@ -235,16 +232,15 @@ class NodeDriver(Driver):
     def with_transaction(self, transaction: Transaction | None) -> Driver:
         if self.kvstore is None:
             raise status("FAILED_PRECONDITION", "the array has no kvstore")
-        other = copy(self)
-        other.kvstore = self.kvstore.with_transaction(transaction)
-        vars(other).pop("newest", None)
-        array = self.array
+        kvstore = self.kvstore.with_transaction(transaction)
         # the document is read by the transaction itself, which checks that it is still the same one
-        stored = replace(array.stored, store=other.kvstore._store, shared={}, document=None)
-        other.array = tegula.Array(stored, array.path, read_only=array.read_only, allow_pickle=array.allow_pickle)
+        stored = replace(self.array.stored, store=kvstore._store, shared={}, document=None)
+        other = self.at(_another_object(self.array, stored))
+        other.kvstore = kvstore
+        vars(other).pop("newest", None)
         return other
 
-    def at(self, array: tegula.Array) -> Driver:
+    def at(self, array: tegula.Array) -> Self:
         """Return the driver of the array with other bounds."""
         other = copy(self)
         other.array = _another_object(array)
@@ -271,28 +267,10 @@ class NodeDriver(Driver):
             )
 
 
-def _another_object(array: tegula.Array) -> tegula.Array:
+def _another_object(array: tegula.Array, stored: StoredArray | None = None) -> tegula.Array:
     """Return a new object for an array, with bounds of its own; `copy` would read the bounds from the store."""
-    return tegula.Array(array.stored, array.path, read_only=array.read_only, allow_pickle=array.allow_pickle)
-
-
-def _is_slice(term: Any) -> bool:
-    return isinstance(term, slice)
-
-
-def _without_duplicates(
-    selection: tuple[Any, ...], inner: Indices, joint: int
-) -> tuple[tuple[Any, ...], tuple[npt.NDArray[np.int64], ...], int]:
-    """Return a selection without duplicate points, and the position in it of each point of the index arrays."""
-    if not joint:
-        return selection, (), 0
-    arrays = [term for term in selection if isinstance(term, np.ndarray)]
-    shape = np.broadcast_shapes(*(term.shape for term in (*arrays, *inner) if isinstance(term, np.ndarray)))
-    points = np.stack([np.broadcast_to(array, shape).reshape(-1) for array in arrays])
-    unique, positions = np.unique(points, axis=1, return_inverse=True)
-    rows = iter(unique)
-    unique_selection = tuple(next(rows) if isinstance(term, np.ndarray) else term for term in selection)
-    return unique_selection, (positions.reshape(shape),), 1
+    stored = array.stored if stored is None else stored
+    return tegula.Array(stored, array.path, read_only=array.read_only, allow_pickle=array.allow_pickle)
 
 
 def new_shape(old: tuple[int, ...], options: ResizeOptions) -> tuple[int, ...]:

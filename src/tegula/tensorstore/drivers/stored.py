@@ -1,4 +1,4 @@
-"""The common part of specs of arrays in a key-value store, and the rules for opening or creating an array.
+"""The common parts of specs, of those of arrays in a key-value store, and the rules for opening or creating an array.
 
 A driver reads its own members in `StoredSpec.read_members`, writes them in `write_members`, and derives a schema from
 them in `get_schema`.
@@ -33,37 +33,22 @@ from tegula.tensorstore.json.binding import (
 from tegula.tensorstore.kvstore.kvstore import KvStore, open_bound
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening, OpenMode
 
-__all__ = ["ArraySpec", "StoredSpec", "path_of", "read_recheck", "read_schema", "write_schema"]
+__all__ = ["ArraySpec", "BoundSpec", "StoredSpec", "path_of", "read_recheck", "read_schema", "write_schema"]
 
 FLAGS = ("open", "create", "delete_existing", "assume_metadata", "assume_cached_metadata")
 _TO_OPEN = OpenMode(open=True)
 _ONLY_IF_GIVEN = frozenset(("metadata_cache_pool",))  # by default, `cache_pool` is used
 
 
-class StoredSpec(DriverSpec):
-    """A spec with ``kvstore``, cache options, flags and schema."""
+class BoundSpec(DriverSpec):
+    """A spec with resources of a context and a schema."""
 
-    is_plain: ClassVar[bool] = True
-    directory: ClassVar[bool] = True
-    """Whether the path of the key-value store is a directory, which ends with a slash."""
-
-    resource_kinds: ClassVar[Mapping[str, str]] = {
-        "cache_pool": "cache_pool",
-        "metadata_cache_pool": "cache_pool",
-        "data_copy_concurrency": "data_copy_concurrency",
-    }
+    resource_kinds: ClassVar[Mapping[str, str]] = {"data_copy_concurrency": "data_copy_concurrency"}
     """The members that are resources, with the kind of each."""
 
-    recheck_metadata: Any = "open"
-    recheck_data: Any = True
-    fill_missing: bool = True
-    store_equal: bool = False
-
     def __init__(self) -> None:
-        self.members = {}
         self.kvstore = None
         self.schema = Schema()
-        self.flags = _TO_OPEN
         self.bindings = Bindings(self.resource_kinds)
 
     @classmethod
@@ -71,17 +56,79 @@ class StoredSpec(DriverSpec):
         members = obj(json)
         self = cls()
         self.schema = read_schema(members)
-        self.bindings.take(members, only_if_given=_ONLY_IF_GIVEN)
-        self._read_kvstore(members)
-        for name, (attribute, read) in _OPTIONS.items():
-            if name in members:
-                setattr(self, attribute, read(members, name))
-        self.flags = read_flags(members)
+        self.bindings.take(members, only_if_given=_ONLY_IF_GIVEN & self.resource_kinds.keys())
         self.read_members(members)
-        if "allow_metadata_mismatch" in members:
-            _refuse_mismatch(members)
         known_only(members)
         return self
+
+    def read_members(self, members: dict[str, Any]) -> None:
+        """Remove the driver's own members from a spec and read them."""
+
+    def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
+        """Write the driver's own members."""
+        return {}
+
+    def write(self, builder: SpecBuilder, include_defaults: bool = False) -> dict[str, Any]:
+        json: dict[str, Any] = {"driver": self.name}
+        self.bindings.write(json, builder, include_defaults)
+        json.update(write_schema(self.schema, include_defaults))
+        json.update(self.write_members(builder, include_defaults))
+        return json
+
+    def stripped(self) -> Self:
+        other = copy(self)
+        other.bindings = self.bindings.stripped()
+        return other
+
+    def merge(
+        self, *, flags: OpenMode | None = None, kvstore: Any = None, schema: Schema | None = None, **options: Any
+    ) -> Self:
+        other = copy(self)
+        if schema is not None:
+            other.schema = self.schema.copy()
+            other.schema._merge(schema)
+        return other
+
+
+class StoredSpec(BoundSpec):
+    """A spec with ``kvstore``, cache options, flags and schema."""
+
+    is_plain: ClassVar[bool] = True
+    directory: ClassVar[bool] = True
+    """Whether the path of the key-value store is a directory, which ends with a slash."""
+    creates: ClassVar[bool] = True
+    """Whether there are flags for opening and creating."""
+    options: ClassVar[tuple[str, ...]] = (
+        *("recheck_cached_metadata", "recheck_cached_data"),
+        *("fill_missing_data_reads", "store_data_equal_to_fill_value"),
+    )
+    """The members with defaults."""
+
+    resource_kinds: ClassVar[Mapping[str, str]] = {
+        "cache_pool": "cache_pool",
+        "metadata_cache_pool": "cache_pool",
+        "data_copy_concurrency": "data_copy_concurrency",
+    }
+
+    recheck_metadata: Any = "open"
+    recheck_data: Any = True
+    fill_missing: bool = True
+    store_equal: bool = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flags = _TO_OPEN
+
+    def read_members(self, members: dict[str, Any]) -> None:
+        self._read_kvstore(members)
+        for name in self.options:
+            if name in members:
+                attribute, read = _OPTIONS[name]
+                setattr(self, attribute, read(members, name))
+        if self.creates:
+            self.flags = read_flags(members)
+            if "allow_metadata_mismatch" in members:
+                _refuse_mismatch(members)
 
     def _read_kvstore(self, members: dict[str, Any]) -> None:
         value = members.pop("kvstore", MISSING)
@@ -105,26 +152,16 @@ class StoredSpec(DriverSpec):
             if path and not path.endswith("/"):
                 self.kvstore = self.kvstore + "/"
 
-    def read_members(self, members: dict[str, Any]) -> None:
-        """Remove the driver's own members from a spec and read them."""
-
-    def write_members(self, *, include_defaults: bool) -> dict[str, Any]:
-        """Write the driver's own members."""
-        return {}
-
-    def write(self, builder: SpecBuilder, include_defaults: bool = False) -> dict[str, Any]:
-        json: dict[str, Any] = {"driver": self.name}
+    def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
+        json: dict[str, Any] = {}
         if self.kvstore is not None:
             json["kvstore"] = self.kvstore._build(builder, include_defaults)
-        self.bindings.write(json, builder, include_defaults)
-        json.update(write_schema(self.schema, include_defaults))
-        for name, (attribute, _) in _OPTIONS.items():
-            value, default = getattr(self, attribute), getattr(StoredSpec, attribute)
+        for name in self.options:
+            attribute, _ = _OPTIONS[name]
+            value, default = getattr(self, attribute), getattr(type(self), attribute)
             if include_defaults or value != default or type(value) is not type(default):
                 json[name] = value
-        json.update(write_flags(self.flags, include_defaults))
-        json.update(self.write_members(include_defaults=include_defaults))
-        return json
+        return {**json, **write_flags(self.flags, include_defaults)} if self.creates else json
 
     def bound(self, context: Context) -> Self:
         other = self.__copy__()
@@ -135,8 +172,7 @@ class StoredSpec(DriverSpec):
         return other
 
     def stripped(self) -> Self:
-        other = copy(self)
-        other.bindings = self.bindings.stripped()
+        other = super().stripped()
         if self.kvstore is not None:
             other.kvstore = self.kvstore._stripped()
         return other
@@ -144,17 +180,14 @@ class StoredSpec(DriverSpec):
     def merge(
         self, *, flags: OpenMode | None = None, kvstore: Any = None, schema: Schema | None = None, **options: Any
     ) -> Self:
-        other = self.__copy__()
+        if kvstore is not None and self.kvstore is not None:
+            raise invalid('"kvstore" is already specified')
+        other = super().merge(schema=schema)
         if flags is not None:
             other.flags = flags
         if kvstore is not None:
-            if self.kvstore is not None:
-                raise invalid('"kvstore" is already specified')
             other.kvstore = kvstore
             other._make_directory()
-        if schema is not None:
-            other.schema = self.schema.copy()
-            other.schema._merge(schema)
         other.recheck_metadata = options.get("recheck_cached_metadata", self.recheck_metadata)
         other.recheck_data = options.get("recheck_cached_data", self.recheck_data)
         return other

@@ -3,51 +3,28 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable
 from copy import copy
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
+from tegula.indexing import Transform
 from tegula.tensorstore.constraints.schema import Schema
-from tegula.tensorstore.context import Bindings, Context, SpecBuilder
-from tegula.tensorstore.drivers.stored import read_schema, write_schema
+from tegula.tensorstore.context import Context
+from tegula.tensorstore.drivers.stored import BoundSpec
 from tegula.tensorstore.errors import invalid
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.json.binding import MISSING, expected, known_only, member, obj
-from tegula.tensorstore.spec.interface import Driver, DriverSpec, Indices, OpenMode
+from tegula.tensorstore.json.binding import MISSING, expected, member
+from tegula.tensorstore.spec.interface import Driver, OpenMode
 from tegula.tensorstore.spec.spec import Spec
 
 __all__ = ["AdapterDriver", "VirtualSpec", "default_context", "read_base"]
 
 
-class VirtualSpec(DriverSpec):
+class VirtualSpec(BoundSpec):
     """A spec without a ``kvstore``."""
 
     uses_kvstore: ClassVar[bool] = False
-    resource_kinds: ClassVar[Mapping[str, str]] = {"data_copy_concurrency": "data_copy_concurrency"}
-
-    def __init__(self) -> None:
-        self.members = {}
-        self.kvstore = None
-        self.schema = Schema()
-        self.bindings = Bindings(self.resource_kinds)
-
-    @classmethod
-    def from_json(cls, json: dict[str, Any]) -> VirtualSpec:
-        members = obj(json)
-        self = cls()
-        self.schema = read_schema(members)
-        self.bindings.take(members)
-        self.read_members(members)
-        known_only(members)
-        return self
-
-    def read_members(self, members: dict[str, Any]) -> None:
-        """Remove the driver's own members from a spec and read them."""
-
-    @abstractmethod
-    def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
-        """Write the driver's own members."""
 
     @abstractmethod
     def get_domain(self) -> IndexDomain | None:
@@ -57,13 +34,6 @@ class VirtualSpec(DriverSpec):
         schema = self.schema.copy()
         schema.update(domain=self.get_domain())
         return schema
-
-    def write(self, builder: SpecBuilder, include_defaults: bool = False) -> dict[str, Any]:
-        json: dict[str, Any] = {"driver": self.name}
-        self.bindings.write(json, builder, include_defaults)
-        json.update(write_schema(self.schema, include_defaults))
-        json.update(self.write_members(builder, include_defaults))
-        return json
 
     def parts(self) -> dict[str, Any]:
         """Return the attributes that are specs or lists of specs."""
@@ -75,32 +45,26 @@ class VirtualSpec(DriverSpec):
         base = self.parts().get("base")
         return base._driver.flags if isinstance(base, Spec) else OpenMode(open=True)
 
-    def bound(self, context: Context) -> VirtualSpec:
+    def bound(self, context: Context) -> Self:
         home = self.bindings.home(context)
         other = self._with_parts(lambda spec: Spec._of(spec._driver.bound(home), spec._view))
         other.bindings = self.bindings.bound(home)
         return other
 
-    def stripped(self) -> VirtualSpec:
-        other = self._with_parts(lambda spec: Spec._of(spec._driver.stripped(), spec._view))
-        other.bindings = self.bindings.stripped()
-        return other
+    def stripped(self) -> Self:
+        return super().stripped()._with_parts(lambda spec: Spec._of(spec._driver.stripped(), spec._view))
 
     def merge(
         self, *, flags: OpenMode | None = None, kvstore: Any = None, schema: Schema | None = None, **options: Any
-    ) -> VirtualSpec:
+    ) -> Self:
         if kvstore is not None:
             raise invalid('"kvstore" not supported by driver')
-        other = copy(self)
-        base = self.parts().get("base")
-        if flags is not None and isinstance(base, Spec):
-            other = self._with_parts(lambda spec: Spec._of(spec._driver.merge(flags=flags), spec._view))
-        if schema is not None:
-            other.schema = self.schema.copy()
-            other.schema._merge(schema)
+        other = super().merge(schema=schema)
+        if flags is not None and isinstance(self.parts().get("base"), Spec):
+            other = other._with_parts(lambda spec: Spec._of(spec._driver.merge(flags=flags), spec._view))
         return other
 
-    def _with_parts(self, change: Any) -> VirtualSpec:
+    def _with_parts(self, change: Callable[[Spec], Spec]) -> Self:
         other = copy(self)
         for name, part in self.parts().items():
             setattr(other, name, [change(spec) for spec in part] if isinstance(part, list) else change(part))
@@ -134,8 +98,8 @@ class AdapterDriver(Driver):
     def over(self, base: Driver) -> Driver:
         """Return the same driver over the base with other bounds or another transaction."""
 
-    def load(self, indices: Indices | None) -> None:
-        self.base.load(indices)
+    def load(self, transform: Transform | None) -> None:
+        self.base.load(transform)
 
     def with_transaction(self, transaction: Any) -> Driver:
         return self.over(self.base.with_transaction(transaction))

@@ -13,17 +13,18 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from tegula.indexing import Plan, Transform
+from tegula.metadata.chunk_grids import ChunkGrid, RegularAxis
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.chunk_shapes import choose_shape
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import SpecBuilder
-from tegula.tensorstore.drivers.viewed import cells, read_at, result_shape, write_at
 from tegula.tensorstore.drivers.virtual import VirtualSpec
 from tegula.tensorstore.errors import StatusError, annotate, invalid, status
 from tegula.tensorstore.future import Future, Steps, finish, running
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY
-from tegula.tensorstore.spec.interface import Driver, DriverSpec, Indices, Opening, mode_of
+from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening, mode_of
 
 __all__ = [
     "VirtualChunkedDriver",
@@ -75,7 +76,7 @@ class VirtualChunkedSpec(VirtualSpec):
     driver: VirtualChunkedDriver
 
     @classmethod
-    def from_json(cls, json: dict[str, Any]) -> VirtualSpec:
+    def from_json(cls, json: dict[str, Any]) -> VirtualChunkedSpec:
         text = 'Error parsing object member "driver": "virtual_chunked" is not a registered TensorStore driver'
         raise invalid(text)
 
@@ -136,9 +137,11 @@ class VirtualChunkedDriver(Driver):
         domain = schema.domain
         self.domain = IndexDomain(schema.rank).mark_bounds_implicit[False] if domain is None else domain
         self.dimension_units = schema.dimension_units
-        self._origin, self._chunk, self._order = _grid(self.domain, schema.chunk_layout)
-        layout = ChunkLayout(inner_order=self._order, grid_origin=self._origin, chunk_shape=self._chunk)
-        self.chunk_layout = layout
+        origin, chunks, self._order = _grid(self.domain, schema.chunk_layout)
+        self.chunk_layout = ChunkLayout(inner_order=self._order, grid_origin=origin, chunk_shape=chunks)
+        ends = zip(chunks, origin, self.domain.inclusive_min)
+        axes: list[Any] = [_ClippedAxis(chunk, (low - start) % chunk) for chunk, start, low in ends]
+        self._grid = ChunkGrid(tuple(axes))
         self.mode = mode_of(read_function is not None, write_function is not None)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -148,17 +151,11 @@ class VirtualChunkedDriver(Driver):
         self.__dict__.update(state)
         self._loop = running_loop()
 
-    def _locate(self, axis: int, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        chunk_numbers: npt.NDArray[np.int64] = (numbers - self._origin[axis]) // self._chunk[axis]
-        return chunk_numbers
-
-    def _chunk_domain(self, numbers: tuple[int, ...]) -> IndexDomain:
-        lower, upper = [], []
-        domain = self.domain
-        for axis, number in enumerate(numbers):
-            start = self._origin[axis] + number * self._chunk[axis]
-            lower.append(max(start, domain.inclusive_min[axis]))
-            upper.append(min(start + self._chunk[axis], domain.exclusive_max[axis]))
+    def _chunk_domain(self, coords: tuple[int, ...]) -> IndexDomain:
+        domain, lower, upper = self.domain, [], []
+        for number, axis, first, end in zip(coords, self._grid.axes, domain.inclusive_min, domain.exclusive_max):
+            lower.append(first + axis.start(number))
+            upper.append(min(lower[-1] + axis.length(number), end))
         return IndexDomain(inclusive_min=lower, exclusive_max=upper, labels=domain.labels)
 
     def _empty(self, domain: IndexDomain) -> _Values:
@@ -189,32 +186,36 @@ class VirtualChunkedDriver(Driver):
         yield from self._call(self._read_function, domain, values, parameters)
         return values
 
-    def read(self, indices: Indices) -> _Values:
-        return finish(lambda: self._reading(indices))
+    def _plan(self, transform: Transform) -> Plan:
+        return transform.plan(self.domain.shape, self._grid)
 
-    def _reading(self, indices: Indices) -> Steps[_Values]:
-        result = np.empty(result_shape(indices), self.dtype.numpy_dtype)
+    def read(self, transform: Transform) -> _Values:
+        return finish(lambda: self._reading(transform))
+
+    def _reading(self, transform: Transform) -> Steps[_Values]:
+        plan = self._plan(transform)
+        work = np.empty(plan.work_shape, self.dtype.numpy_dtype)
         now = time.time()
-        for numbers, part, position in cells(indices, self._locate):
-            domain = self._chunk_domain(numbers)
-            chunk = yield from self._filled(domain, now)
-            result[position] = read_at(chunk, _inside(part, domain))
-        return result
+        for coords, inside, place, _ in plan:
+            chunk = yield from self._filled(self._chunk_domain(coords), now)
+            work[(*place, ...)] = chunk[(*inside, ...)]
+        return plan.present(work)
 
-    def write(self, indices: Indices, values: _Values) -> None:
-        finish(lambda: self._writing(indices, values))
+    def write(self, transform: Transform, values: _Values) -> None:
+        finish(lambda: self._writing(transform, values))
 
-    def _writing(self, indices: Indices, values: _Values) -> Steps[None]:
-        for numbers, part, position in cells(indices, self._locate):
-            domain = self._chunk_domain(numbers)
-            inside = _inside(part, domain)
-            if all(_covers(term, size) for term, size in zip(inside, domain.shape)):
+    def _writing(self, transform: Transform, values: _Values) -> Steps[None]:
+        plan = self._plan(transform)
+        work = plan.arrange(values)
+        for coords, inside, place, covers in plan:
+            domain = self._chunk_domain(coords)
+            if covers:
                 chunk = self._empty(domain)
             elif self._read_function is None:
                 raise invalid("Write-only virtual chunked view requires chunk-aligned writes")
             else:
                 chunk = yield from self._filled(domain, -math.inf)
-            write_at(chunk, inside, values[position])
+            chunk[(*inside, ...)] = work[(*place, ...)]
             assert self._write_function is not None
             yield from self._call(self._write_function, domain, chunk, VirtualChunkedWriteParameters())
 
@@ -261,15 +262,21 @@ def _grid(domain: IndexDomain, layout: ChunkLayout) -> tuple[tuple[int, ...], tu
     return origin, tuple(chunk), tuple(order)
 
 
-def _inside(part: tuple[Any, ...], domain: IndexDomain) -> tuple[Any, ...]:
-    """Return indices relative to the origin of a chunk."""
-    return tuple(
-        slice(term.start - start, term.stop - start, term.step) if isinstance(term, slice) else term - start
-        for term, start in zip(part, domain.inclusive_min)
-    )
+class _ClippedAxis:
+    """An axis that begins in a chunk: the first chunk lacks its first `skip` indices; see `RegularAxis`."""
 
+    def __init__(self, chunk: int, skip: int) -> None:
+        self.whole, self.skip = RegularAxis(chunk), skip
 
-def _covers(term: Any, size: int) -> bool:
-    if isinstance(term, slice):
-        return len(range(term.start, term.stop, term.step)) == size
-    return isinstance(term, int) and size == 1
+    def count(self, size: int) -> int:
+        return self.whole.count(size + self.skip)
+
+    def locate(self, index: Any) -> Any:
+        return self.whole.locate(index + self.skip)
+
+    def start(self, number: Any) -> Any:
+        begin = self.whole.start(number) - self.skip
+        return max(0, begin) if isinstance(begin, int) else np.maximum(0, begin)
+
+    def length(self, number: int) -> int:
+        return self.whole.chunk if number else self.whole.chunk - self.skip

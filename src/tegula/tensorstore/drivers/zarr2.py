@@ -27,10 +27,11 @@ from tegula.tensorstore.constraints.codec_spec import (
 )
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.zarr3_codecs import Layout
+from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
 from tegula.tensorstore.drivers.metadata import Metadata, Reader, ReadFill, fill_of_spec
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.json.binding import dump, integer, invalid, known_only, member, obj, one_of, string, take
+from tegula.tensorstore.json.binding import dump, integer, invalid, known_only, member, one_of, string, take
 from tegula.tensorstore.kvstore.kvstore import KvStore
 
 __all__ = ["ZarrDriver", "ZarrSpec"]
@@ -51,11 +52,7 @@ class ZarrSpec(KeyedSpec):
     # --- JSON
 
     def read_members(self, members: dict[str, Any]) -> None:
-        if "metadata" in members:
-            with member("metadata"):
-                metadata = obj(members.pop("metadata"))
-                self.constraints = self.read_metadata(metadata, _fill_of_spec) if metadata else self.anything
-                known_only(metadata)
+        super().read_members(members)
         separator = take(members, "key_encoding", self._key_encoding)
         if separator is not None:
             self.constraints = replace(self.constraints, json={**self.constraints.json, _SEPARATOR: separator})
@@ -76,14 +73,9 @@ class ZarrSpec(KeyedSpec):
             raise invalid(f"{dump(separator)} is not the value in metadata, {dump(in_metadata)}")
         return separator
 
-    def write_members(self, *, include_defaults: bool) -> dict[str, Any]:
-        json: dict[str, Any] = {}
-        metadata = dict(sorted(self.constraints.json.items()))
-        if metadata or include_defaults:
-            json["metadata"] = metadata
-        if self.key != zarr2.SHAPE_KEY:
-            json["metadata_key"] = self.key
-        return {**json, **self.write_shown()}
+    def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
+        json = super().write_members(builder, include_defaults)
+        return json if self.key == zarr2.SHAPE_KEY else {**json, "metadata_key": self.key}
 
     def url_suffix(self) -> str:
         if self.key != zarr2.SHAPE_KEY:
@@ -108,6 +100,12 @@ class ZarrSpec(KeyedSpec):
         reader.take("order", lambda value: one_of(value, ("C", "F")))
         reader.take(_SEPARATOR, lambda value: one_of(value, (".", "/")))
         return Metadata(json=reader.json, shape=shape, chunk_shape=chunks, data_type=data_type, fill=fill)
+
+    @classmethod
+    def read_constraints(cls, members: dict[str, Any]) -> Metadata:
+        metadata = cls.read_metadata(members, _fill_of_spec)
+        known_only(members)
+        return metadata
 
     @classmethod
     def read_stored(cls, document: dict[str, Any]) -> Metadata:

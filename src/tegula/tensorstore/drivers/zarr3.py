@@ -34,10 +34,20 @@ from tegula.tensorstore.constraints.zarr3_codecs import (
     decoded_layout,
     merge_chains,
 )
-from tegula.tensorstore.drivers.domains import Ranks, ranks
 from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
-from tegula.tensorstore.drivers.metadata import Metadata, Reader, ReadFill, fill_of_spec, mismatch
+from tegula.tensorstore.drivers.metadata import (
+    Metadata,
+    Ranks,
+    Reader,
+    ReadFill,
+    Units,
+    fill_of_spec,
+    merged_units,
+    mismatch,
+    ranks,
+    units_to_json,
+)
 from tegula.tensorstore.errors import StatusError, annotate
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json.binding import MISSING, dump, integer, invalid, member, naming, obj, one_of, string
@@ -46,7 +56,6 @@ from tegula.tensorstore.spec.interface import on_demand
 
 __all__ = ["Zarr3Driver", "Zarr3Spec"]
 
-Units = tuple[Unit | None, ...]
 _UNITS = "dimension_units"
 _VOID = Elements(DataType(np.dtype("V1")), None, True)
 
@@ -65,9 +74,7 @@ class Zarr3Spec(KeyedSpec):
     # --- JSON
 
     def read_members(self, members: dict[str, Any]) -> None:
-        if "metadata" in members:
-            with member("metadata"):
-                self.constraints = self.read_metadata(obj(members.pop("metadata")), fill_of_spec)
+        super().read_members(members)
         self.read_shown(members)
         wanted, shown, data_type = self.schema.dtype, self.shown, self.constraints.data_type
         if shown is None and data_type is not None and data_type.numpy.names is None:
@@ -79,10 +86,6 @@ class Zarr3Spec(KeyedSpec):
             known = ranks(self.constraints.rank, self.schema.rank, shown).full
             if known is not None:
                 self.schema._set_rank(known, "metadata")
-
-    def write_members(self, *, include_defaults: bool) -> dict[str, Any]:
-        metadata = dict(self.constraints.json)
-        return {**({"metadata": metadata} if len(metadata) > 1 or include_defaults else {}), **self.write_shown()}
 
     @staticmethod
     def read_metadata(members: dict[str, Any], read_fill: ReadFill) -> Metadata:
@@ -108,7 +111,7 @@ class Zarr3Spec(KeyedSpec):
         attributes = take("attributes", obj) or {}
         units = _read_units(attributes, reader)
         if units is not None:
-            json["attributes"] = {**attributes, _UNITS: _units_to_json(units)}
+            json["attributes"] = {**attributes, _UNITS: units_to_json(units)}
         elif not attributes:
             json.pop("attributes", None)
         for name, extension in sorted(members.items()):
@@ -125,6 +128,10 @@ class Zarr3Spec(KeyedSpec):
             units=units,
             attributes=attributes,
         )
+
+    @classmethod
+    def read_constraints(cls, members: dict[str, Any]) -> Metadata:
+        return cls.read_metadata(members, fill_of_spec)
 
     @classmethod
     def read_stored(cls, document: dict[str, Any]) -> Metadata:
@@ -149,7 +156,7 @@ class Zarr3Spec(KeyedSpec):
         return Ranks(full if chunked is None else chunked, chunked if full is None else full)
 
     def get_dimension_units(self) -> Units | None:
-        units = _merge_units(self.constraints.units, self.schema.dimension_units)
+        units = merged_units(self.constraints.units, self.schema.dimension_units)
         rank = self.get_rank() if self.constraints.rank is None else self.constraints.rank
         return (None,) * rank if units is None and rank is not None else units
 
@@ -175,7 +182,7 @@ class Zarr3Spec(KeyedSpec):
     ) -> dict[str, Any]:
         constraints, chain = self.constraints, self.get_codec()._members.get("codecs")
         wanted = self.schema.dimension_units
-        units = _merge_units(constraints.units, None if wanted is None else wanted[:rank])
+        units = merged_units(constraints.units, None if wanted is None else wanted[:rank])
         # the chunks, and the codecs that encode them
         read, write = _chunk_shapes(layout, domain, rank, constraints.codecs)
         if read != write and (chain is None or chain.sharding_height == 0):
@@ -194,7 +201,7 @@ class Zarr3Spec(KeyedSpec):
         ]
         attributes = dict(constraints.attributes)
         if any(unit is not None for unit in units or ()):
-            attributes[_UNITS] = _units_to_json(units or ())
+            attributes[_UNITS] = units_to_json(units or ())
         document = {
             "chunk_key_encoding": {"name": "default"},
             **{name: value for name, value in constraints.json.items() if name not in self.compared_otherwise},
@@ -222,8 +229,8 @@ class Zarr3Spec(KeyedSpec):
             found = stored.attributes.get(name, MISSING)
             if name != _UNITS and (found is MISSING or dump(value) != dump(found)):
                 raise mismatch(f"attributes.{name}", value, found)
-        units = _units_to_json(constraints.units or ())
-        found_units = _units_to_json(stored.units or (None,) * len(units))
+        units = units_to_json(constraints.units or ())
+        found_units = units_to_json(stored.units or (None,) * len(units))
         if any(unit is not None and unit != found for unit, found in zip(units, found_units)):
             raise mismatch(_UNITS, units, found_units)
 
@@ -326,19 +333,3 @@ def _read_units(attributes: Mapping[str, Any], reader: Reader) -> Units | None:
         return None
     with member("attributes"), member(_UNITS):
         return reader.per_dimension(attributes[_UNITS], lambda unit: None if unit is None else Unit(string(unit)))
-
-
-def _units_to_json(units: Units) -> list[str | None]:
-    return [None if unit is None else str(unit) for unit in units]
-
-
-def _merge_units(first: Units | None, second: Units | None) -> Units | None:
-    """Merge two sequences of units, which are compared as text, their form in documents."""
-    if first is None or second is None:
-        return second if first is None else first
-    if len(first) != len(second):
-        raise invalid(f"Invalid dimension_units: {len(first)} for {len(second)} dimensions")
-    if any(a is not None and b is not None and str(a) != str(b) for a, b in zip(first, second)):
-        shown = " and ".join(dump(_units_to_json(units)) for units in (second, first))
-        raise invalid(f"Cannot merge dimension_units {shown}")
-    return tuple(b if a is None else a for a, b in zip(first, second))

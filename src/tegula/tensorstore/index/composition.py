@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from operator import eq
 from typing import Any, TypeAlias
 
-from tegula.indexing.transform import Affine, OutputMap, composed
+from tegula.indexing.transform import Affine, OutputMap, affine, composed
 from tegula.tensorstore.errors import StatusError, annotate, index_error
 from tegula.tensorstore.index.box import Box
 from tegula.tensorstore.index.intervals import (
@@ -186,4 +186,4 @@ def with_origin_0(output_map: OutputIndexMap, domain: Box, origin: int) -> Outpu
     offset, stride, dim = output_map._offset - origin, output_map._stride, output_map._dimension
     if output_map._array is not None:
         return output_map._array * stride + offset if (offset, stride) != (0, 1) else output_map._array
-    return Affine(-1, offset, 0) if dim is None else Affine(dim, offset + stride * domain._lower[dim], stride)
+    return affine((-1, offset, 0) if dim is None else (dim, offset + stride * domain._lower[dim], stride))

@@ -463,11 +463,6 @@ def check_mask(size: int, dim: int, lower: int, upper: int) -> None:
         raise index_error(f"a mask has length {size} along dimension {dim}, which has size {upper}")
 
 
-def _emit(shape: tuple[int, ...], bounds: list[Bounds], labels: list[str]) -> None:
-    bounds += [(0, size, False, False) for size in shape]
-    labels += [""] * len(shape)
-
-
 def _count(terms: Iterable[Term]) -> int:
     """Return the number of dimensions that terms index, without those of an ellipsis."""
     return sum([len(term.arrays) if type(term) is Arrays else term is not None and term is not ... for term in terms])

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tegula.tensorstore.errors import StatusError, annotate, index_error, invalid
-from tegula.tensorstore.index.composition import Maps, Transform
+from tegula.tensorstore.index.composition import Transform, substituted
 from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, affine_domain, shift, translation
-from tegula.tensorstore.index.output_maps import IndexArray, OutputIndexMap
+from tegula.tensorstore.index.output_maps import OutputIndexMap
 from tegula.tensorstore.index.subscripts import (
     Selector,
     Subscript,
@@ -111,24 +111,18 @@ def _all_moved(pair: Transform, key: Any, how: str) -> Transform:
 
 def moved(pair: Transform, amounts: Mapping[int, int | None], how: str) -> Transform:
     """Translate dimensions ``by`` or ``backward_by`` an amount, or ``to`` an origin; None keeps a dimension."""
-    domain, maps = pair
+    domain = pair[0]
     offsets = [
         translation(lower, upper, amounts.get(dim), how)
         for dim, (lower, upper) in enumerate(zip(domain._lower, domain._upper, strict=True))
     ]
     new = domain._with([shift(*old) for old in zip(domain._lower, domain._upper, offsets, strict=True)])
-
-    def single(old: OutputIndexMap, dim: int) -> OutputIndexMap:
-        return (
-            OutputIndexMap._single(dim, old._offset - old._stride * offsets[dim], old._stride) if offsets[dim] else old
-        )
-
-    return new, _changed(maps, single, lambda array: array)
+    return _changed(pair, new, [OutputIndexMap._single(dim, -offset) for dim, offset in enumerate(offsets)])
 
 
 def strided(pair: Transform, strides: Mapping[int, int]) -> Transform:
     """Keep the indices that are multiples of the stride of a dimension, and divide them by it."""
-    domain, maps = pair
+    domain = pair[0]
     bounds = list(zip(domain._lower, domain._upper, strict=True))
     lower_flags, upper_flags = list(domain._implicit_lower), list(domain._implicit_upper)
     for dim, stride in strides.items():
@@ -141,34 +135,12 @@ def strided(pair: Transform, strides: Mapping[int, int]) -> Transform:
         if stride < 0:
             lower_flags[dim], upper_flags[dim] = upper_flags[dim], lower_flags[dim]
     new = domain._with(bounds, lower_flags, upper_flags)
-
-    def single(old: OutputIndexMap, dim: int) -> OutputIndexMap:
-        return OutputIndexMap._single(dim, old._offset, old._stride * strides.get(dim, 1))
-
-    def strided_array(array: IndexArray) -> IndexArray:
-        for dim, stride in strides.items():
-            if array.shape[dim] != 1:
-                array = array.take(np.arange(*bounds[dim]) * stride - domain._lower[dim], axis=dim)
-        return array
-
-    return new, _changed(maps, single, strided_array)
+    return _changed(pair, new, [OutputIndexMap._single(dim, 0, strides.get(dim, 1)) for dim in range(domain.rank)])
 
 
-def _changed(
-    maps: Maps,
-    single: Callable[[OutputIndexMap, int], OutputIndexMap],
-    of_array: Callable[[IndexArray], IndexArray],
-) -> Maps:
-    """Change the maps that use an input dimension, and the arrays of index array maps."""
-    changed = []
-    for old in maps:
-        if old._dimension is not None:
-            changed.append(single(old, old._dimension))
-        elif old._array is not None:
-            changed.append(OutputIndexMap._of_array(of_array(old._array), old._offset, old._stride, old._range))
-        else:
-            changed.append(old)
-    return tuple(changed)
+def _changed(pair: Transform, new: Any, inner: list[OutputIndexMap]) -> Transform:
+    """Return the transform from a new domain, whose indices `inner` maps to those of the old one."""
+    return new, substituted(*pair, new, inner)
 
 
 def check_labels(labels: Iterable[str]) -> None:
@@ -200,13 +172,7 @@ def mark_implicit(pair: Transform, dims: Iterable[int], lower: bool | None, uppe
 
 def reordered(pair: Transform, dims: list[int]) -> Transform:
     """Put the dimensions in another order."""
-    domain, maps = pair
-    positions = {dim: at for at, dim in enumerate(dims)}
-
-    def single(old: OutputIndexMap, dim: int) -> OutputIndexMap:
-        return OutputIndexMap._single(positions[dim], old._offset, old._stride)
-
-    return domain._take(dims), _changed(maps, single, lambda array: array.transpose(dims))
+    return _changed(pair, pair[0]._take(dims), [OutputIndexMap._single(at) for at in np.argsort(dims).tolist()])
 
 
 def target_order(rank: int, dims: list[int], target: tuple[Selector, ...]) -> tuple[list[int], list[int]]:
@@ -236,7 +202,7 @@ def target_order(rank: int, dims: list[int], target: tuple[Selector, ...]) -> tu
 
 def diagonal(pair: Transform, dims: list[int]) -> Transform:
     """Replace dimensions by their diagonal, which comes first and has the indices that all of them contain."""
-    domain, maps = pair
+    domain = pair[0]
     chosen = [domain._bounds(dim) for dim in dims]
     lower = max([bounds[0] for bounds in chosen], default=-INFINITY)
     upper = max(lower, min([bounds[1] for bounds in chosen], default=EXCLUSIVE_INFINITY))
@@ -245,17 +211,6 @@ def diagonal(pair: Transform, dims: list[int]) -> Transform:
     new = domain._of_bounds(
         [(lower, upper, *flags), *map(domain._bounds, others)], ["", *[domain._labels[dim] for dim in others]]
     )
-    new_dim = dict.fromkeys(dims, 0) | {dim: at + 1 for at, dim in enumerate(others)}
-
-    def single(old: OutputIndexMap, dim: int) -> OutputIndexMap:
-        return OutputIndexMap._single(new_dim[dim], old._offset, old._stride)
-
-    def diagonal_array(array: IndexArray) -> IndexArray:
-        array = array.transpose([*dims, *others])
-        if all(size == 1 for size in array.shape[: len(dims)]):
-            return np.asarray(array[(0,) * len(dims)][None])  # the diagonal may be infinite
-        along = np.arange(lower, upper)
-        picks = [along * 0 if size == 1 else along - domain._lower[dim] for dim, size in zip(dims, array.shape)]
-        return np.asarray(array[tuple(picks)])
-
-    return new, _changed(maps, single, diagonal_array)
+    return _changed(
+        pair, new, [OutputIndexMap._single(0 if dim in dims else others.index(dim) + 1) for dim in range(domain.rank)]
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tegula.tensorstore.errors import invalid, status
 from tegula.tensorstore.index.composition import inherited, with_inherited
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.index.intervals import interval_text
+from tegula.tensorstore.index.intervals import Bounds, interval_text
 from tegula.tensorstore.index.transform import IndexTransform
 
 __all__ = ["base_bounds", "resolved_transform"]
@@ -18,14 +18,18 @@ def resolved_transform(transform: IndexTransform, base: IndexDomain) -> IndexTra
     domain = transform._domain
     if True not in domain._implicit_lower and True not in domain._implicit_upper:
         return transform  # each read and write calls this, so the usual case must be fast
-    bounds = [*zip(domain._lower, domain._upper, domain._implicit_lower, domain._implicit_upper, strict=True)]
-    changed = [*bounds]
+    lower, upper, implicit_lower, implicit_upper, _ = domain._parts()
+    changed: dict[int, Bounds] = {}
     for dim, outermost in inherited(base, transform._maps).items():
-        if bounds[dim][2] or bounds[dim][3]:
-            changed[dim] = with_inherited(bounds[dim], outermost)
-    if changed == bounds:
+        if implicit_lower[dim] or implicit_upper[dim]:
+            own = lower[dim], upper[dim], implicit_lower[dim], implicit_upper[dim]
+            bounds = with_inherited(own, outermost)
+            if bounds != own:
+                changed[dim] = bounds
+    if not changed:
         return transform
-    return IndexTransform(IndexDomain._of_bounds(changed, domain._labels), output=transform.output)
+    new = [changed.get(dim) or domain._bounds(dim) for dim in range(len(lower))]
+    return IndexTransform(IndexDomain._of_bounds(new, domain._labels), output=transform.output)
 
 
 def base_bounds(

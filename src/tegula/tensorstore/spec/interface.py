@@ -1,6 +1,6 @@
 """The interface of drivers: `DriverSpec` describes an array, `Driver` is the open array; drivers are found by name.
 
-A `Driver` reads and writes a *base* array in its own coordinates; callers handle views, broadcasting and the
+A `Driver` reads and writes a *base* array by transforms of the core; callers handle views, broadcasting and the
 conversion of values. A `DriverSpec` is immutable: methods such as `merge` return a new spec.
 """
 
@@ -13,13 +13,13 @@ from functools import cache, cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, cast
 
-import numpy as np
 import numpy.typing as npt
 
 from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.errors import invalid, status, type_error
 
 if TYPE_CHECKING:
+    from tegula.indexing import Transform
     from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
     from tegula.tensorstore.constraints.codec_spec import CodecSpec
     from tegula.tensorstore.constraints.dtypes import dtype
@@ -37,7 +37,6 @@ __all__ = [
     "URL_SCHEMES",
     "Driver",
     "DriverSpec",
-    "Indices",
     "OpenMode",
     "Opening",
     "ResizeOptions",
@@ -48,12 +47,6 @@ __all__ = [
 
 T = TypeVar("T")
 
-Indices: TypeAlias = "tuple[int | slice | npt.NDArray[np.int64], ...]"
-"""A term for each base dimension, in absolute coordinates: an int, a slice, or an index array.
-
-All index arrays broadcast together; their axes come first in the result, then those of the slices in order. The step of
-a slice may be negative; a stop of ``None`` then includes the lowest index.
-"""
 Mode: TypeAlias = Literal["r", "w", "rw"]
 
 
@@ -260,15 +253,21 @@ class Driver(ABC):
         return self.kvstore is not None and self.kvstore._is_remote
 
     @abstractmethod
-    def read(self, indices: Indices) -> npt.NDArray[Any]:
-        """Return the elements at `indices`, in an array that shares no data with the stored one."""
+    def read(self, transform: Transform) -> npt.NDArray[Any]:
+        """Return elements in an array that shares no data with the stored one.
+
+        Parameters
+        ----------
+        transform : Transform
+            The elements; its indices count from the origin of the domain, and each axis is used by a map.
+        """
 
     @abstractmethod
-    def write(self, indices: Indices, values: npt.NDArray[Any]) -> None:
-        """Store `values`, with the dtype and the shape that `read` would return, at `indices`."""
+    def write(self, transform: Transform, values: npt.NDArray[Any]) -> None:
+        """Store `values`, with the dtype and the shape that `read` would return."""
 
-    def load(self, indices: Indices | None) -> None:
-        """Open layers and import modules that `read` and `write` need at `indices`; ``None`` means the whole array.
+    def load(self, transform: Transform | None) -> None:
+        """Open layers and import modules that `read` and `write` need; ``None`` means the whole array.
 
         The thread that starts an operation calls this, as threads of the pool must not import modules; see
         `CodecChain.load`.
@@ -316,8 +315,8 @@ class Driver(ABC):
         """
         return self
 
-    def storage_statistics(self, indices: Indices) -> tuple[bool, bool]:
-        """Return whether none, and whether all, of the elements at `indices` are stored."""
+    def storage_statistics(self, transform: Transform) -> tuple[bool, bool]:
+        """Return whether none, and whether all, of some elements are stored."""
         raise status("UNIMPLEMENTED", "Storage statistics not supported")
 
 
@@ -328,8 +327,6 @@ class DriverSpec(ABC):
     ----------
     name : str
         Name of the driver, as in JSON.
-    members : dict
-        The members of the driver as validated JSON, without defaults.
     kvstore : KvStore.Spec or None
         The key-value store of the array.
     schema : Schema
@@ -343,7 +340,6 @@ class DriverSpec(ABC):
     is_plain: ClassVar[bool] = False
     """Whether specs with the same JSON may share an object, as they have no values or resources of their own."""
 
-    members: dict[str, Any]
     kvstore: Any
     schema: Schema
     flags: OpenMode

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy.typing as npt
 
+from tegula.indexing import Transform
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.casting import convert, convertible
 from tegula.tensorstore.constraints.schema import Schema
@@ -19,7 +20,6 @@ from tegula.tensorstore.index.transform import IndexTransform
 from tegula.tensorstore.spec.interface import (
     Driver,
     DriverSpec,
-    Indices,
     Opening,
     ResizeOptions,
     mode_of,
@@ -138,13 +138,13 @@ class CastDriver(AdapterDriver):
     def over(self, base: Driver) -> CastDriver:
         return CastDriver(base, self.dtype)
 
-    def read(self, indices: Indices) -> _Values:
+    def read(self, transform: Transform) -> _Values:
         wanted = self.dtype
-        return convert(self.base.read(indices), self.base.dtype.name, wanted.name, wanted.numpy_dtype)
+        return convert(self.base.read(transform), self.base.dtype.name, wanted.name, wanted.numpy_dtype)
 
-    def write(self, indices: Indices, values: _Values) -> None:
+    def write(self, transform: Transform, values: _Values) -> None:
         wanted = self.base.dtype
-        self.base.write(indices, convert(values, self.dtype.name, wanted.name, wanted.numpy_dtype))
+        self.base.write(transform, convert(values, self.dtype.name, wanted.name, wanted.numpy_dtype))
 
     def spec_of_view(self, view: IndexTransform, *, minimal: bool) -> tuple[DriverSpec, IndexTransform]:
         below, transform = self.base.spec_of_view(view, minimal=minimal)
@@ -156,5 +156,5 @@ class CastDriver(AdapterDriver):
     def resize(self, options: ResizeOptions) -> Driver:
         return self.over(self.base.resize(options))
 
-    def storage_statistics(self, indices: Indices) -> tuple[bool, bool]:
-        return self.base.storage_statistics(indices)
+    def storage_statistics(self, transform: Transform) -> tuple[bool, bool]:
+        return self.base.storage_statistics(transform)

@@ -7,15 +7,14 @@ from dataclasses import replace
 from math import gcd
 from typing import Any, ClassVar
 
-import numpy as np
 import numpy.typing as npt
 
-from tegula.metadata.chunk_grids import as_slice
+from tegula.indexing import Affine, Transform, whole
+from tegula.indexing.transform import extent
 from tegula.reductions import METHODS, downsample_values, supports
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.schema import Schema, fill_through, layout_through, units_through
 from tegula.tensorstore.context import SpecBuilder
-from tegula.tensorstore.drivers.viewed import Viewed, array_rank
 from tegula.tensorstore.drivers.virtual import AdapterDriver, VirtualSpec, read_base
 from tegula.tensorstore.errors import StatusError, annotate, invalid
 from tegula.tensorstore.index.dim import Dim
@@ -23,11 +22,11 @@ from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY
 from tegula.tensorstore.index.output_maps import OutputIndexMap
 from tegula.tensorstore.index.resizing import resolved_transform
-from tegula.tensorstore.index.transform import IndexTransform, compose, identity
+from tegula.tensorstore.index.transform import IndexTransform, compose
 from tegula.tensorstore.json.binding import MISSING, array_of, integer, member, one_of
-from tegula.tensorstore.spec.interface import Driver, DriverSpec, Indices, Opening
+from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening
 from tegula.tensorstore.spec.spec import Spec
-from tegula.tensorstore.views import select
+from tegula.tensorstore.views import Viewed
 
 __all__ = ["DownsampleDriver", "DownsampleSpec"]
 
@@ -115,29 +114,32 @@ class DownsampleDriver(AdapterDriver):
             units = units_through(base.dimension_units, view)
             self.dimension_units = tuple(unit and unit * factor for unit, factor in zip(units, factors, strict=True))
 
-    def load(self, indices: Indices | None) -> None:
+    def load(self, transform: Transform | None) -> None:
         self.base.load(None)
 
-    def read(self, indices: Indices) -> _Values:
+    def read(self, transform: Transform) -> _Values:
         if self.method == "stride":
-            return self._below.read(tuple(_strided(term, factor) for term, factor in zip(indices, self.factors)))
-        domain = self._below.domain
-        boxes, relative = [], []
-        for axis, (term, factor) in enumerate(zip(indices, self.factors, strict=True)):
-            first, last = _range(term)
-            low, high = domain.inclusive_min[axis], domain.exclusive_max[axis]
-            boxes.append((max(first * factor, low), min((last + 1) * factor, high)) if last >= first else (low, low))
-            relative.append(_relative(term, first))
-        cells = self._below.read(tuple(slice(low, max(low, high), 1) for low, high in boxes))
+            ends = zip(self.domain.inclusive_min, self._below.domain.inclusive_min, self.factors, strict=True)
+            maps = [Affine(axis, own * factor - low, factor) for axis, (own, low, factor) in enumerate(ends)]
+            strided = Transform(self.domain.shape, tuple(maps), self._below.domain.shape)
+            return self._below.read(strided.after(transform))
+        blocks, boxes = self._boxes(transform)
+        cells = self._below.read(_of_boxes(boxes, self._below.domain))
         reduced = downsample_values(cells, [low for low, _ in boxes], self.factors, self.method)
-        joint = array_rank(indices)
-        order = [axis for axis, term in enumerate(indices) if isinstance(term, np.ndarray)]
-        if not joint:
-            return reduced[(*relative, ...)]
-        order += [axis for axis in range(len(relative)) if axis not in order]
-        return np.asarray(reduced.transpose(order)[tuple(relative[axis] for axis in order)])
+        return transform.moved(tuple([-first for first in blocks]), reduced.shape).take(reduced)
 
-    def write(self, indices: Indices, values: _Values) -> None:
+    def _boxes(self, transform: Transform) -> tuple[list[int], list[tuple[int, int]]]:
+        """Return the first block of each dimension, and the bounds of all blocks in the base."""
+        below, blocks, boxes = self._below.domain, [], []
+        ends = zip(transform.maps, self.domain.inclusive_min, self.factors, below.inclusive_min, below.exclusive_max)
+        for one, begin, factor, low, high in ends:
+            first, last = (0, -1) if 0 in transform.shape else extent(one, transform.shape)
+            blocks.append(first)
+            start = max((begin + first) * factor, low)
+            boxes.append((start, max(start, min((begin + last + 1) * factor, high))))
+        return blocks, boxes
+
+    def write(self, transform: Transform, values: _Values) -> None:
         raise invalid("Destination does not support writing.")
 
     def spec_of_view(self, view: IndexTransform, *, minimal: bool) -> tuple[DriverSpec, IndexTransform]:
@@ -174,15 +176,10 @@ class DownsampleDriver(AdapterDriver):
     def over(self, base: Driver) -> Driver:
         return DownsampleDriver(base, resolved_transform(self._below.view, base.domain), self.factors, self.method)
 
-    def storage_statistics(self, indices: Indices) -> tuple[bool, bool]:
-        """Return the statistics of the box of blocks that contains the indices."""
-        box = []
-        for axis, (term, factor) in enumerate(zip(indices, self.factors, strict=True)):
-            first, last = _range(term)
-            low, high = self._below.domain.inclusive_min[axis], self._below.domain.exclusive_max[axis]
-            box.append(slice(max(first * factor, low), max(low, min((last + 1) * factor, high)), 1))
-        view = compose(self._below.view, identity(self._below.domain)[tuple(box)])
-        return self.base.storage_statistics(select(view, self.base.domain).indices)
+    def storage_statistics(self, transform: Transform) -> tuple[bool, bool]:
+        """Return the statistics of the box of blocks that contains the elements."""
+        boxed = _of_boxes(self._boxes(transform)[1], self._below.domain)
+        return self.base.storage_statistics(self._below.selected(boxed).transform)
 
 
 def _check_rank(base: Spec, factors: tuple[int, ...]) -> None:
@@ -220,26 +217,7 @@ def _layout(layout: ChunkLayout, factors: tuple[int, ...]) -> ChunkLayout:
         raise annotate(error, "Error downsampling the chunk layout") from error
 
 
-def _range(term: Any) -> tuple[int, int]:
-    """Return the lowest and the highest index that a term selects; (0, -1) if it selects none."""
-    if isinstance(term, slice):
-        covered = range(term.start, term.stop, term.step)
-        return (min(covered[0], covered[-1]), max(covered[0], covered[-1])) if covered else (0, -1)
-    if isinstance(term, np.ndarray):
-        return (int(term.min()), int(term.max())) if term.size else (0, -1)
-    return term, term
-
-
-def _relative(term: Any, first: int) -> Any:
-    if isinstance(term, slice):
-        return as_slice(range(term.start - first, term.stop - first, term.step))
-    return term - first
-
-
-def _strided(term: Any, factor: int) -> Any:
-    if isinstance(term, slice):
-        covered = range(term.start, term.stop, term.step)
-        if not covered:
-            return slice(term.start * factor, term.start * factor, factor)
-        return slice(covered[0] * factor, covered[-1] * factor + (1 if term.step > 0 else -1), term.step * factor)
-    return term * factor
+def _of_boxes(boxes: list[tuple[int, int]], domain: IndexDomain) -> Transform:
+    """Return the transform of a box with these bounds in a domain."""
+    ends = zip(boxes, domain.inclusive_min)
+    return whole(domain.shape).index(tuple([slice(low - start, high - start) for (low, high), start in ends]))

@@ -10,17 +10,22 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tegula.errors import TegulaError
+from tegula.errors import SelectionError, TegulaError
+from tegula.indexing import Transform, whole
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Context, SpecBuilder
-from tegula.tensorstore.drivers.viewed import Viewed, cells, result_shape
 from tegula.tensorstore.drivers.virtual import VirtualSpec
 from tegula.tensorstore.errors import StatusError, annotate, invalid
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json.binding import MISSING, array_of, member, obj
-from tegula.tensorstore.spec.interface import Driver, DriverSpec, Indices, Opening
+from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening
 from tegula.tensorstore.spec.spec import Spec
+from tegula.tensorstore.views import Viewed
+from tegula.views.joined import bases_of
+from tegula.views.layers import Gap, arranged
+from tegula.views.layers import Layer as Placed
+from tegula.views.view import View, part_of, view_of
 
 if TYPE_CHECKING:
     from tegula.tensorstore.constraints.unit import Unit
@@ -40,12 +45,8 @@ class Layer:
         domain = source.domain
         if domain is None:
             raise invalid("Domain must be specified")
-        self.domain, self.dtype, self.dimension_units, self.source = (
-            domain,
-            source.dtype,
-            source.dimension_units,
-            source,
-        )
+        self.domain, self.source = domain, source
+        self.dtype, self.dimension_units = source.dtype, source.dimension_units
 
     @property
     def opened(self) -> Viewed | None:
@@ -64,6 +65,37 @@ class Layer:
         if isinstance(source, Spec):
             return source
         return Spec._of(*source.driver.spec_of_view(source.view, minimal=minimal))
+
+
+class LayerBase:
+    """A layer as the base of the core's views, of which a stack asks for elements; see `tegula.views.base.Base`."""
+
+    names = None
+    location = ""
+    concurrency = 0
+
+    def __init__(self, layer: Layer, number: int, request: Opening, dtype: np.dtype[Any]) -> None:
+        self.layer, self.number, self.request = layer, number, request
+        self.shape, self.dtype = layer.domain.shape, dtype
+
+    def opened(self, access: Literal["", "r", "w"]) -> Viewed:
+        """Return the open array, which must allow an access."""
+        opened = self.layer.open(self.request)
+        if access not in opened.driver.mode:
+            raise invalid(f"Layer {self.number}: mode {access} not supported")
+        return opened
+
+    def read(self, transform: Transform, field: None, out: _Values | None, *, is_point: bool) -> _Values:
+        """Return elements, or `out` with the elements."""
+        values = self.opened("r").read(transform)
+        if out is None:
+            return values
+        out[...] = values
+        return out
+
+    def write(self, transform: Transform, field: None, values: _Values) -> None:
+        """Write elements."""
+        self.opened("w").write(transform, values)
 
 
 class StackSpec(VirtualSpec):
@@ -138,53 +170,42 @@ class StackDriver(Driver):
         self.dimension_units = _merged_units(schema, [layer.dimension_units for layer in layers])
         self.chunk_layout = ChunkLayout()
         self.slow = any(layer.opened is None or layer.opened.driver.slow for layer in layers)
-        ends = [bounds for layer in layers for bounds in (layer.domain.inclusive_min, layer.domain.exclusive_max)]
-        self._edges = [np.unique(bounds) for bounds in zip(*ends)] if ends else [np.empty(0)] * domain.rank
-        self._numbers: dict[tuple[int, ...], int] = {}
+        self._arranged: Placed | None = None
 
-    def _layer_at(self, numbers: tuple[int, ...], access: Literal["r", "w"] | None = None) -> Viewed:
-        """Return the topmost layer at a cell of the grid formed by the layers' bounds, for reading or writing."""
-        if numbers not in self._numbers:
-            self._numbers[numbers] = self._find_layer(numbers)
-        number = self._numbers[numbers]
-        layer = self.layers[number].open(Opening(self._context, self._transaction, "r" in self.mode, "w" in self.mode))
-        if access and access not in layer.driver.mode:
-            raise invalid(f"Layer {number}: mode {access} not supported")
-        return layer
+    def _view(self, transform: Transform | None) -> View:
+        """Return elements as a view of the core, in which later layers hide earlier ones."""
+        if self._arranged is None:
+            request = Opening(self._context, self._transaction, "r" in self.mode, "w" in self.mode)
+            dtype = self.dtype.numpy_dtype
+            placed = [Placed(view_of(Gap(self.domain.shape, dtype, self.name)), self.domain.origin)]
+            for number, layer in enumerate(self.layers):
+                base: Any = LayerBase(layer, number, request, dtype)
+                placed.append(Placed(view_of(base), layer.domain.origin))
+            self._arranged = arranged(placed, self.name)
+        view, begin = self._arranged
+        offsets = [low - first for low, first in zip(self.domain.origin, begin)]
+        own = whole(self.domain.shape) if transform is None else transform
+        return part_of(view, own.moved(offsets, view.shape))
 
-    def _find_layer(self, numbers: tuple[int, ...]) -> int:
-        inside = [
-            int(edges[number]) if 0 <= number < len(edges) else None for edges, number in zip(self._edges, numbers)
-        ]
-        if all(start is not None for start in inside):
-            for number, layer in reversed(list(enumerate(self.layers))):
-                ends = zip(layer.domain.inclusive_min, inside, layer.domain.exclusive_max)
-                if all(start is not None and low <= start < high for low, start, high in ends):
-                    return number
-        raise invalid(f'the "stack" driver has no layer at {inside}')
-
-    def _locate(self, axis: int, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        return np.searchsorted(self._edges[axis], numbers, side="right") - 1
-
-    def load(self, indices: Indices | None) -> None:
-        if indices is None:
-            indices = tuple(slice(*ends, 1) for ends in zip(self.domain.inclusive_min, self.domain.exclusive_max))
+    def load(self, transform: Transform | None) -> None:
         with suppress(TegulaError):  # the operation itself raises the error
-            for numbers, _, _ in cells(indices, self._locate):
-                self._layer_at(numbers).driver.load(None)
+            for base in bases_of(self._view(transform)):
+                if isinstance(base, LayerBase):
+                    base.opened("").driver.load(None)
 
-    def read(self, indices: Indices) -> _Values:
-        result = np.empty(result_shape(indices), self.dtype.numpy_dtype)
-        for numbers, part, position in cells(indices, self._locate):
-            result[position] = self._layer_at(numbers, "r").read(part)
-        return result
+    def read(self, transform: Transform) -> _Values:
+        try:
+            return np.asarray(self._view(transform)._read(None, False))
+        except SelectionError as error:
+            raise invalid(error.message) from None
 
-    def write(self, indices: Indices, values: _Values) -> None:
-        parts = [
-            (self._layer_at(numbers, "w"), part, position) for numbers, part, position in cells(indices, self._locate)
-        ]
-        for layer, part, position in parts:
-            layer.write(part, values[position])
+    def write(self, transform: Transform, values: _Values) -> None:
+        view = self._view(transform)
+        for base in bases_of(view):
+            if not isinstance(base, LayerBase):
+                raise invalid("the selection has elements that are in no layer of the stack")
+            base.opened("w")
+        view._write(values)
 
     def spec(self, *, minimal: bool = False) -> DriverSpec:
         spec = StackSpec()
@@ -203,7 +224,7 @@ class StackDriver(Driver):
             if isinstance(source, Viewed):
                 source = Viewed(source.driver.with_transaction(transaction), source.view)
             other.layers.append(Layer(source))
-        other._numbers = {}
+        other._arranged = None
         return other
 
 
