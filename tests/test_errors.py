@@ -44,6 +44,13 @@ def test_every_error_is_public_and_documented() -> None:
         assert cls.__doc__
 
 
+def test_each_error_has_a_kind_of_its_own() -> None:
+    kinds = {name: getattr(errors, name).kind for name in errors.__all__}
+    assert len(set(kinds.values())) == len(kinds)
+    for name, kind in kinds.items():
+        assert name.removesuffix("Error").lower() == {"error": "tegula"}.get(kind, kind.replace("_", ""))
+
+
 @pytest.mark.parametrize("cls", CLASSES)
 def test_an_error_survives_pickling_and_copying(cls: type[TegulaError]) -> None:
     error = cls("something is wrong", path="file:///x", key="c/0", field="shape", codec="zstd")

@@ -75,7 +75,7 @@ _JSON = {"errors", "json"}
 _FUTURES = {"errors", "future"}
 _INDEX = {*_JSON, "index"}
 _CONSTRAINTS = {*_INDEX, "constraints"}
-_KVSTORE = {*_JSON, *_FUTURES, "context", "kvstore", "memory_keys"}
+_KVSTORE = {*_JSON, *_FUTURES, "context", "kvstore"}
 _SPEC = {*_CONSTRAINTS, *_KVSTORE, "spec"}
 _DRIVERS = {*_SPEC, "views", "drivers"}
 TENSORSTORE: dict[str, set[str]] = {
@@ -85,9 +85,8 @@ TENSORSTORE: dict[str, set[str]] = {
     "index": _JSON,
     "constraints": _INDEX,
     "future": {"errors"},
-    "memory_keys": set(),
-    "context": {*_JSON, "memory_keys"},
-    "kvstore": {*_JSON, *_FUTURES, "context", "memory_keys"},
+    "context": _JSON,
+    "kvstore": {*_JSON, *_FUTURES, "context"},
     "spec": {*_CONSTRAINTS, *_KVSTORE},
     "views": {*_CONSTRAINTS, "spec"},
     "drivers": {*_SPEC, "views"},

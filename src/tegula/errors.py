@@ -16,13 +16,15 @@
 Each error is also an instance of the built-in exceptions in parentheses; one that is an `OSError` has ``errno``,
 ``strerror`` and ``filename`` if they are known. The attributes ``path`` (of the node), ``key`` (in the store),
 ``field`` (of the metadata document) and ``codec`` say where the error happened, as far as that is known, and are part
-of the message.
+of the message. The attribute ``kind`` is a word for the class, which stays the same: interfaces of other libraries
+translate it into the exceptions of these.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from errno import EACCES, EEXIST, ENOENT
+from typing import ClassVar
 
 __all__ = [
     "AlreadyExistsError",
@@ -57,6 +59,8 @@ class TegulaError(Exception):
     >>> error.key
     'c/0/1'
     """
+
+    kind: ClassVar[str] = "error"
 
     def __init__(
         self,
@@ -132,6 +136,7 @@ class NotFoundError(TegulaError, KeyError, FileNotFoundError):
     True
     """
 
+    kind = "not_found"
     errno = ENOENT
     is_stale: bool = False
     strerror = property(_message)
@@ -152,6 +157,7 @@ def not_stored(around: Sequence[Sequence[int]]) -> NotFoundError:
 class AlreadyExistsError(TegulaError, FileExistsError):
     """A node, key or file that already exists and may not be replaced."""
 
+    kind = "already_exists"
     errno = EEXIST
     strerror = property(_message)
     filename = property(_path)
@@ -160,6 +166,7 @@ class AlreadyExistsError(TegulaError, FileExistsError):
 class ReadOnlyError(TegulaError, PermissionError):
     """A write through a store, group or array that was opened for reading."""
 
+    kind = "read_only"
     errno = EACCES
     strerror = property(_message)
     filename = property(_path)
@@ -168,13 +175,19 @@ class ReadOnlyError(TegulaError, PermissionError):
 class MetadataError(TegulaError, ValueError):
     """An invalid metadata document or creation argument; names the document and the field."""
 
+    kind = "metadata"
+
 
 class UnsupportedError(TegulaError):
     """A valid request that tegula, the format or this installation does not support; says what is needed, if known."""
 
+    kind = "unsupported"
+
 
 class CodecError(TegulaError):
     """A chunk that could not be encoded or decoded, such as damaged, truncated or mislabelled bytes."""
+
+    kind = "codec"
 
 
 class SelectionError(TegulaError, IndexError):
@@ -197,15 +210,20 @@ class SelectionError(TegulaError, IndexError):
     True
     """
 
+    kind = "selection"
     is_stale: bool = False
 
 
 class StoreError(TegulaError, OSError):
     """A key that the store rejects, or I/O that failed; the cause is chained."""
 
+    kind = "store"
+
 
 class ConflictError(TegulaError):
     """A conditional write whose target has changed since it was read."""
+
+    kind = "conflict"
 
 
 def store_failed(error: BaseException) -> bool:

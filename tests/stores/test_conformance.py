@@ -13,9 +13,9 @@ from tegula.errors import ConflictError, StoreError
 from tegula.stores import ABSENT, LocalStore, MappingStore, MemoryStore, SingleWriterStore, Store, ZipStore
 from tegula.stores.arguments import check_key, check_prefix
 from tegula.stores.capabilities import Revalidating
-from tegula.tensorstore.kvstore.staging import Stage, StagedStore
-from tegula.tensorstore.kvstore.zip_keys import ZipKeys
-from tegula.tensorstore.memory_keys import MemoryKeys
+from tegula.tensorstore.context import MemoryKeys
+from tegula.tensorstore.kvstore.stores import ZipKeys
+from tegula.tensorstore.kvstore.transaction import StagedStore, Transaction
 from tegula.testing import FaultyStore, StoreConformance, check_store
 from tegula.testing.suite import run_together
 
@@ -165,7 +165,7 @@ class TestStagedStore(StoreConformance):
     picklable = False  # a transaction is of one process
 
     def make(self) -> Store:
-        return StagedStore(Stage(), MemoryStore())
+        return StagedStore(Transaction(), MemoryStore())
 
 
 class TestFaultyStoreWithoutFaults(TestMemoryStore):

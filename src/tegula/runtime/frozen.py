@@ -11,13 +11,37 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from itertools import repeat
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, dataclass_transform
 
-__all__ = ["Field", "Frozen", "field", "replace"]
+__all__ = ["Field", "Frozen", "attribute", "field", "replace"]
 
 T = TypeVar("T", bound="Frozen")
 _MISSING: Final = object()
 _OFTEN: Final = 20  # objects of a class, after which compiling functions for it pays off
+
+
+def attribute(path: str, doc: str) -> Any:
+    """Return a read-only property for an attribute, which takes no call of a Python function.
+
+    Parameters
+    ----------
+    path : str
+        The name of the attribute; dots lead to attributes of attributes.
+    doc : str
+        The docstring of the property.
+
+    Examples
+    --------
+    >>> class Step:
+    ...     number: int = attribute("_range.start", "The first number.")
+    ...
+    ...     def __init__(self) -> None:
+    ...         self._range = range(3, 5)
+    >>> Step().number
+    3
+    """
+    return property(attrgetter(path), doc=doc)
 
 
 class Field:

@@ -11,17 +11,78 @@ import itertools
 import operator
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Final, TypeAlias
 
-from tegula.tensorstore.errors import invalid, status, type_error
-from tegula.tensorstore.json.binding import MISSING, boolean, expected, integer, known_only, obj, one_of, take
+from tegula.errors import StoreError
+from tegula.runtime.frozen import attribute
+from tegula.stores.arguments import Generation, split_children
+from tegula.stores.memory import MemoryStore, next_generation
+from tegula.tensorstore.errors import checked, invalid, status, type_error
+from tegula.tensorstore.json.binding import (
+    MISSING,
+    MemberTable,
+    boolean,
+    expected,
+    integer,
+    known_only,
+    obj,
+    one_of,
+    take,
+    take_members,
+    with_defaults,
+)
 from tegula.tensorstore.json.values import pretty, to_json_value
-from tegula.tensorstore.memory_keys import MemoryKeys
 
-__all__ = ["KINDS", "Bindings", "Context", "Kind", "ResourceSpec", "SpecBuilder", "kind_of", "split_reference"]
+__all__ = ["Bindings", "Context", "MemoryKeys", "SpecBuilder"]
+
+
+def _any_text(key: Any) -> str:
+    """Return a key or prefix if it is text."""
+    if not isinstance(key, str):
+        raise StoreError(f"a key must be text, not {type(key).__name__}")
+    return key
+
+
+class MemoryKeys(MemoryStore):
+    """A `MemoryStore` whose keys and prefixes may be any text, and in which several keys can change in one step.
+
+    Examples
+    --------
+    >>> store = MemoryKeys()
+    >>> store.change({"": (b"1", None), "a//b": (b"2", None)})
+    >>> sorted(store.list_prefix("a/")), store.get("")
+    (['a//b'], b'1')
+    """
+
+    _check_key = staticmethod(_any_text)
+
+    def change(self, changes: Mapping[str, tuple[bytes | None, Generation | None]]) -> None:
+        """Set or delete several keys, if each has its expected generation; a reader sees all changes or none."""
+        with self._lock:
+            for key, (_, expected) in changes.items():
+                self._check_generation(key, expected)
+            values = dict(self._values)
+            for key, (value, _) in changes.items():
+                if value is None:
+                    values.pop(key, None)
+                else:
+                    values[key] = (value, next_generation())
+            self._values = values
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        """Yield every key that starts with `prefix`, in no particular order."""
+        start = _any_text(prefix)
+        with self._lock:
+            keys = [*self._values]
+        return (key for key in keys if key.startswith(start))
+
+    def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
+        """Return the keys and the prefixes (each ending in ``/``) directly below `prefix`, each sorted."""
+        return split_children(self.list_prefix(prefix), prefix)
+
 
 Reader = Callable[[Any], Any]
 
@@ -43,7 +104,7 @@ class Kind:
     """
 
     name: str
-    members: Mapping[str, tuple[Reader, Any]] | None = field(default_factory=dict)
+    members: MemberTable | None = field(default_factory=dict)
     private: bool = False
     opaque: bool = False
 
@@ -54,11 +115,7 @@ class Kind:
         members = obj(json)
         if self.opaque:
             return members
-        description = {}
-        for name, (read, default) in self.members.items():
-            value = take(members, name, read, default)
-            if value != default:
-                description[name] = value
+        description = take_members(members, self.members)
         known_only(members)
         return dict(sorted(description.items()))
 
@@ -70,12 +127,11 @@ class Kind:
         """The description of a default resource."""
         return True if self.members is None else {}
 
-    def with_defaults(self, description: Any) -> Any:
-        """Return the JSON with all defaults except those of ``None``."""
-        if not self.members:
+    def to_json(self, description: Any, include_defaults: bool = False) -> Any:
+        """Return the JSON of a description, if wanted with all defaults but ``None``; references have no members."""
+        if not isinstance(description, dict):
             return description
-        shown = {name: default for name, (_, default) in self.members.items() if default is not None}
-        return dict(sorted({**shown, **description}.items()))
+        return dict(sorted(with_defaults(description, self.members or {}).items()) if include_defaults else description)
 
 
 _DURATION = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|ms|s|m|h))+").fullmatch
@@ -216,7 +272,7 @@ class ResourceSpec:
 
     def to_json(self, include_defaults: bool = False) -> Any:
         """Return the reference or the description."""
-        return self.kind.with_defaults(self.json) if include_defaults and not isinstance(self.json, str) else self.json
+        return self.kind.to_json(self.json, include_defaults)
 
 
 class _Resource:
@@ -252,8 +308,7 @@ class _Resource:
         include_defaults : bool
             Whether to include members that have their default value.
         """
-        shown = self._kind.with_defaults(self._description) if include_defaults else self._description
-        return dict(shown) if isinstance(shown, dict) else shown
+        return self._kind.to_json(self._description, include_defaults)
 
     def __repr__(self) -> str:
         return pretty(self.to_json(), "Context.Resource(", ")")
@@ -294,12 +349,7 @@ class _Spec:
         include_defaults : bool
             Whether to include members that have their default value.
         """
-        if not include_defaults:
-            return dict(self._entries)
-        return {
-            key: value if value is None or isinstance(value, str) else kind_of(key).with_defaults(value)
-            for key, value in self._entries.items()
-        }
+        return {key: kind_of(key).to_json(value, include_defaults) for key, value in self._entries.items()}
 
     def __repr__(self) -> str:
         return pretty(self.to_json(), "Context.Spec(", ")")
@@ -339,8 +389,8 @@ class Context:
     __slots__ = ("__weakref__", "_parent", "_resources", "_spec")
 
     def __init__(self, spec: Any = MISSING, parent: Context | None = None, *, json: Any = MISSING) -> None:
-        if parent is not None and not isinstance(parent, Context):
-            raise type_error(f"parent must be a Context, not {type(parent).__name__}")
+        if parent is not None:
+            checked("parent", parent, Context)
         source = json if spec is MISSING else spec
         if source is MISSING and parent is not None:
             raise type_error("a context with a parent needs a spec")
@@ -350,15 +400,10 @@ class Context:
         self._parent = parent
         self._resources: dict[str, _Resource] = {}
 
-    @property
-    def parent(self) -> Context | None:
-        """The context that provides resources not named by the spec."""
-        return self._parent
-
-    @property
-    def spec(self) -> _Spec | None:
-        """The spec that the context was created from; ``None`` for a default context."""
-        return self._spec
+    parent: Context | None = attribute("_parent", "The context that provides resources not named by the spec.")
+    spec: _Spec | None = attribute(
+        "_spec", "The spec that the context was created from; ``None`` for a default context."
+    )
 
     def __getitem__(self, key: str) -> _Resource:
         if not isinstance(key, str):
@@ -481,7 +526,7 @@ class Bindings:
         if self._home is not None and name not in self._explicit:
             kind = KINDS[self._kinds[name]]
             if kind.name != _MEMORY:
-                return kind.with_defaults(kind.default)
+                return kind.to_json(kind.default, include_defaults=True)
         return self.resource(name)._value
 
     def write(self, json: dict[str, Any], builder: SpecBuilder, include_defaults: bool = False) -> None:
@@ -542,13 +587,11 @@ class SpecBuilder:
         return finished
 
 
+@dataclass(slots=True)
 class _Use:
-    __slots__ = ("include_defaults", "json", "name")
-
-    def __init__(self, name: str, include_defaults: bool) -> None:
-        self.name = name
-        self.include_defaults = include_defaults
-        self.json: Any = MISSING
+    name: str
+    include_defaults: bool
+    json: Any = MISSING
 
 
 def _free_key(resource: _Resource, taken: Iterable[str]) -> str:

@@ -6,35 +6,25 @@ unless that is INVALID_ARGUMENT or UNIMPLEMENTED.
 
 from __future__ import annotations
 
-import json
+from typing import Any, TypeVar
 
-from tegula.errors import (
-    AlreadyExistsError,
-    CodecError,
-    ConflictError,
-    NotFoundError,
-    ReadOnlyError,
-    SelectionError,
-    TegulaError,
-    UnsupportedError,
-)
+from tegula.errors import CodecError, TegulaError
 
 __all__ = [
     "ArgumentTypeError",
     "IndexStatusError",
     "StatusError",
-    "UnimplementedError",
     "ValueStatusError",
     "annotate",
     "as_status",
+    "checked",
     "index_error",
     "invalid",
-    "key_bytes",
-    "quoted",
     "status",
     "type_error",
 ]
 
+T = TypeVar("T")
 _SILENT = frozenset(("INVALID_ARGUMENT", "UNIMPLEMENTED"))
 
 
@@ -107,6 +97,13 @@ def type_error(message: str) -> ArgumentTypeError:
     return ArgumentTypeError("INVALID_ARGUMENT", message)
 
 
+def checked(name: str, value: Any, kind: type[T]) -> T:
+    """Return an argument if it is an instance of a class; raise TypeError otherwise."""
+    if not isinstance(value, kind):
+        raise type_error(f"{name} must be a {kind.__name__}, not {type(value).__name__}")
+    return value
+
+
 def annotate(error: BaseException, context: str) -> StatusError:
     """Return the same error with ``context`` and a colon before its sentence."""
     inner = as_status(error)
@@ -119,38 +116,26 @@ def as_status(error: BaseException) -> StatusError:
         return error
     if isinstance(error, CodecError) and error.key is not None:
         return status("FAILED_PRECONDITION", f'Error reading "{error.key}": {error.message}')
-    is_plain_key = isinstance(error, KeyError) and not isinstance(error, TegulaError) and error.args
-    code = next((code for kind, code in _CODES if isinstance(error, kind)), "INVALID_ARGUMENT")
-    return status(code, str(error.args[0] if is_plain_key else error))
+    if isinstance(error, TegulaError):
+        return status(_CODES.get(error.kind, "INVALID_ARGUMENT"), str(error))
+    code = next((code for kind, code in _BUILT_IN if isinstance(error, kind)), "INVALID_ARGUMENT")
+    return status(code, str(error.args[0] if isinstance(error, KeyError) and error.args else error))
 
 
-_CODES: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], str], ...] = (
-    (NotFoundError, "NOT_FOUND"),
-    (AlreadyExistsError, "ALREADY_EXISTS"),
-    (ConflictError, "ABORTED"),
-    ((UnsupportedError, NotImplementedError), "UNIMPLEMENTED"),
-    ((SelectionError, IndexError), "OUT_OF_RANGE"),
-    (ReadOnlyError, "INVALID_ARGUMENT"),
+_CODES = {
+    "not_found": "NOT_FOUND",
+    "already_exists": "ALREADY_EXISTS",
+    "conflict": "ABORTED",
+    "unsupported": "UNIMPLEMENTED",
+    "selection": "OUT_OF_RANGE",
+    "store": "FAILED_PRECONDITION",
+    "codec": "FAILED_PRECONDITION",
+}
+"""The status code for each kind of error of tegula; those of other kinds are invalid arguments."""
+_BUILT_IN = (
+    (NotImplementedError, "UNIMPLEMENTED"),
+    (IndexError, "OUT_OF_RANGE"),
     (PermissionError, "PERMISSION_DENIED"),
-    ((OSError, CodecError), "FAILED_PRECONDITION"),
+    (OSError, "FAILED_PRECONDITION"),
 )
-"""The status code for each kind of error of tegula and Python; the first class that matches is used."""
-
-
-def key_bytes(key: str) -> bytes:
-    """Return the bytes of a key, by which keys are sorted."""
-    try:
-        return key.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        raise type_error(f"text can't have lone surrogates: {key!r:.80}") from None
-
-
-def quoted(text: str) -> str:
-    r"""Return text in double quotes for messages, with escapes for what is not printable ASCII.
-
-    Examples
-    --------
-    >>> print(quoted("a\\tb"))
-    "a\\tb"
-    """
-    return json.dumps(text)
+"""The status code for classes of Python's errors; the first that matches is used."""

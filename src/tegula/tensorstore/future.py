@@ -19,22 +19,17 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast
 
 from tegula.engine.concurrency.finalisers import call_apart
 from tegula.engine.concurrency.pool import for_each, in_background
-from tegula.tensorstore.errors import invalid, status, type_error
+from tegula.tensorstore.errors import checked, invalid, status, type_error
 
 __all__ = [
     "Batch",
-    "Caught",
     "Future",
     "FutureLike",
-    "Operation",
-    "Pending",
     "Promise",
     "Steps",
     "WriteFutures",
-    "alone",
     "background",
     "checked_batch",
-    "deferred",
     "failed",
     "finish",
     "immediate",
@@ -129,42 +124,18 @@ def _within(operation: Operation | None, function: Callable[..., T], *args: Any)
 def finish(begin: Callable[[], Steps[T]]) -> T:
     """Run steps to their end. If a step has to wait, stop the operation; outside an operation, block the thread."""
     operation = running()
-    if operation is not None:
-        result: T = operation.next(begin).advance()
-        return result
-    steps = begin()
+    started = _Started(begin()) if operation is None else operation.next(begin)
     while True:
         try:
-            future = next(steps)
-        except StopIteration as end:
-            last: T = end.value
-            return last
-        with suppress(asyncio.CancelledError):
-            future.exception()  # the next step handles the error
+            return cast(T, started.advance())
+        except Pending as pending:
+            if operation is not None:
+                raise
+            with suppress(asyncio.CancelledError):
+                pending.future.exception()  # the next step handles the error
 
 
 _Waiting: TypeAlias = "futures.Future[Any]"
-
-
-class Caught:
-    """A context manager that stores the error of its block instead of raising it."""
-
-    __slots__ = ("_error",)
-
-    def __init__(self) -> None:
-        self._error: BaseException | None = None
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        self._error = error
-        return True
-
-    def error(self) -> BaseException:
-        """Return the error."""
-        assert self._error is not None
-        return self._error
 
 
 class Future(Generic[T]):
@@ -424,10 +395,10 @@ def failed(error: BaseException) -> Future[Any]:
 
 def immediate(function: Callable[..., T], *args: Any) -> Future[T]:
     """Call a function immediately and return a future with its result or error."""
-    caught = Caught()
-    with caught:
+    try:
         return ready(function(*args))
-    return failed(caught.error())
+    except BaseException as error:  # noqa: BLE001 - the future raises it
+        return failed(error)
 
 
 def background(function: Callable[..., T], *args: Any, requests: int = 0) -> Future[T]:
@@ -455,16 +426,15 @@ def _carry_out(waiting: _Waiting, operation: Operation, function: Callable[..., 
     """Call a function and set its result or error on `waiting`; if it must wait for a future, call it again later."""
     if waiting.cancelled():
         return
-    caught = Caught()
     with suppress(futures.InvalidStateError):
-        with caught:
-            waiting.set_result(operation.run(function, *args))
-            return
-        error = caught.error()
-        if isinstance(error, Pending):
-            error.future.add_done_callback(lambda _: _submit(waiting, operation, function, args))
-        else:
+        try:
+            result = operation.run(function, *args)
+        except Pending as pending:
+            pending.future.add_done_callback(lambda _: _submit(waiting, operation, function, args))
+        except BaseException as error:  # noqa: BLE001 - the future raises it
             waiting.set_exception(error)
+        else:
+            waiting.set_result(result)
 
 
 def written(commit: Future[None], copy: Future[None] | None = None) -> WriteFutures:
@@ -487,12 +457,10 @@ def _seconds(timeout: float | None, deadline: float | None) -> float | None:
 
 
 def _call(callback: Callable[[Any], Any], future: Any) -> None:
-    caught = Caught()
-    with caught:
+    try:
         callback(future)
-        return
-    error = caught.error()  # a callback has no caller that could handle it
-    sys.excepthook(type(error), error, error.__traceback__)
+    except BaseException as error:  # noqa: BLE001 - a callback has no caller that could handle it
+        sys.excepthook(type(error), error, error.__traceback__)
 
 
 class Batch:
@@ -558,6 +526,4 @@ def _begun() -> Batch:
 
 def checked_batch(batch: Any) -> Batch:
     """Return `batch`; raise TypeError if it is not a `Batch`."""
-    if not isinstance(batch, Batch):
-        raise type_error("Invalid batch")
-    return batch
+    return checked("batch", batch, Batch)

@@ -12,8 +12,7 @@ import numpy.typing as npt
 from tegula.errors import TegulaError
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.casting import convert, convertible, implicit
-from tegula.tensorstore.constraints.schema import Schema
-from tegula.tensorstore.constraints.schema_views import fill_through, layout_through, units_through
+from tegula.tensorstore.constraints.schema import Schema, fill_through, layout_through, units_through
 from tegula.tensorstore.context import Context
 from tegula.tensorstore.drivers.adapting.cast import CastDriver
 from tegula.tensorstore.errors import StatusError, invalid, status, type_error

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tegula.indexing import whole
 from tegula.indexing.transform import Affine, OutputMap, Transform, axes_of, composed, extent
-from tegula.tensorstore.constraints.schema_views import units_through
+from tegula.tensorstore.constraints.schema import units_through
 from tegula.tensorstore.errors import invalid, status
 from tegula.tensorstore.index.composition import with_origin_0
 from tegula.tensorstore.index.intervals import Interval, interval_text

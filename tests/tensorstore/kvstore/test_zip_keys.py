@@ -7,7 +7,7 @@ import pytest
 
 from tegula.errors import ConflictError
 from tegula.stores import ABSENT
-from tegula.tensorstore.kvstore.zip_keys import ZipKeys
+from tegula.tensorstore.kvstore.stores import ZipKeys
 
 pytestmark = pytest.mark.once(executors="none")
 

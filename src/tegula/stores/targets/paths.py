@@ -13,6 +13,7 @@ from tegula.stores.local.store import LocalStore
 from tegula.stores.names import ARCHIVES, path_of_url
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from urllib import parse
 
     from tegula.stores import Store, secrets
@@ -141,8 +142,19 @@ def _exists(path: str) -> bool:
         return False
 
 
-def pipeline_of(url: str) -> tuple[str, list[tuple[str, str]]]:
+def pipeline_of(
+    url: str, decode: Callable[[str], str] | None = None, *, bare: bool = False
+) -> tuple[str, list[tuple[str, str]]]:
     """Split a URL pipeline into the URL of the storage, and the scheme and decoded text of each further component.
+
+    Parameters
+    ----------
+    url : str
+        The pipeline.
+    decode : callable, optional
+        Decodes the percent-encoded text of a component, instead of `urllib.parse.unquote`.
+    bare : bool
+        Whether a component may be a scheme without its colon.
 
     Raises
     ------
@@ -158,7 +170,7 @@ def pipeline_of(url: str) -> tuple[str, list[tuple[str, str]]]:
     parts = []
     for component in components:
         scheme, colon, text = component.partition(":")
-        if not colon or not scheme:
+        if not scheme or not (colon or bare):
             raise MetadataError(
                 f"{component!r:.80} is no component of a URL, such as 'zip:inner/path' or 'zarr3:path'; for '|' in a"
                 " name pass a pathlib.Path, or write '%7C' in a URL",
@@ -168,7 +180,7 @@ def pipeline_of(url: str) -> tuple[str, list[tuple[str, str]]]:
             raise MetadataError(
                 f"{component!r:.80}: only the storage's own URL has a query or a fragment", path=secrets.plain_url(url)
             )
-        parts.append((scheme.lower(), parse.unquote(text)))
+        parts.append((scheme.lower(), (decode or parse.unquote)(text)))
     return where, parts
 
 

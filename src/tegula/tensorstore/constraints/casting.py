@@ -9,8 +9,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
+from tegula.tensorstore.constraints.dtypes import TYPES
 from tegula.tensorstore.errors import StatusError, invalid, type_error
 from tegula.tensorstore.json.binding import boolean, expected, integer, number, string
 
@@ -24,20 +26,10 @@ _NUMBER = re.compile(
     r"|\.[0-9]+([eE][+-]?[0-9]+)?|[iI][nN][fF]([iI][nN][iI][tT][yY])?|[nN][aA][nN])\s*"
 )
 _PARTS = {"complex64": "float32", "complex128": "float64"}
-_SIGNIFICANT = {
-    "float8_e8m0fnu": 1,
-    "float4_e2m1fn": 2,
-    "float8_e5m2": 3,
-    "float8_e5m2fnuz": 3,
-    "float8_e4m3fn": 4,
-    "float8_e4m3fnuz": 4,
-    "float8_e4m3b11fnuz": 4,
-    "float8_e3m4": 5,
-    "bfloat16": 8,
-    "float16": 11,
-    "float32": 24,
-    "float64": 53,
+_SIGNIFICANT: dict[str, int] = {
+    name: ml_dtypes.finfo(kind.numpy_dtype).nmant + 1 for name, kind in TYPES.items() if "float" in name
 }
+"""The number of significant binary digits of each type of floating-point numbers."""
 _BYTES = frozenset(name for name in _SIGNIFICANT if name.startswith("float8"))
 _FLOATS = frozenset(("bfloat16", "float16", "float32", "float64"))
 _WIDER = {
@@ -120,16 +112,7 @@ def implicit(source: str, target: str) -> bool:
 
 
 def convert(values: np.ndarray[Any, Any], source: str, target: str, result: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Convert an array.
-
-    Parameters
-    ----------
-    values : numpy.ndarray
-        Values of type `source`.
-    source, target : str
-        Names of two types with ``convertible(source, target)``.
-    result : numpy.dtype
-        NumPy's type for `target`.
+    """Convert an array between types with ``convertible(source, target)``; `result` is NumPy's type for `target`.
 
     Examples
     --------

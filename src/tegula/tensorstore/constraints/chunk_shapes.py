@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from tegula.tensorstore.errors import invalid
 
-__all__ = ["DEFAULT_ELEMENTS", "choose_shape", "choose_shard_shapes", "nearest_divisor", "nearest_multiple"]
+__all__ = ["choose_shape", "choose_shard_shapes", "nearest_divisor", "nearest_multiple"]
 
 DEFAULT_ELEMENTS = 1024 * 1024
 _UNBOUNDED = float(2**62)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
 
 from tegula.formats.zarr2 import codecs_from_json
-from tegula.tensorstore.constraints.n5_compression import compression_from_json
+from tegula.metadata.data_types import DataType
 from tegula.tensorstore.constraints.zarr3_codecs import (
     Chain,
     chain_from_json,
@@ -14,14 +16,78 @@ from tegula.tensorstore.constraints.zarr3_codecs import (
     sound_options,
 )
 from tegula.tensorstore.errors import StatusError, annotate, invalid, type_error
-from tegula.tensorstore.json.arguments import only_json
-from tegula.tensorstore.json.binding import MISSING, dump, known_only, member, obj, string, take
+from tegula.tensorstore.json.binding import (
+    MISSING,
+    MemberTable,
+    boolean,
+    dump,
+    integer,
+    known_only,
+    member,
+    obj,
+    one_of,
+    only_json,
+    read_member,
+    string,
+    take,
+    take_members,
+    with_defaults,
+)
 from tegula.tensorstore.json.values import pretty, to_json_value
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+__all__ = [
+    "DEFAULT_COMPRESSOR",
+    "CodecSpec",
+    "compression_from_json",
+    "compressor_from_json",
+    "default_compression",
+    "filters_from_json",
+]
 
-__all__ = ["DEFAULT_COMPRESSOR", "CodecSpec", "compressor_from_json", "filters_from_json"]
+_N5_BLOSC: Final = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
+
+
+def _number(least: int, most: int) -> Callable[[Any], int]:
+    return partial(integer, least=least, most=most)
+
+
+_N5_OPTIONS: Final[dict[str, MemberTable]] = {
+    "raw": {},
+    "gzip": {"level": (_number(-1, 9), -1), "useZlib": (boolean, False)},
+    "bzip2": {"blockSize": (_number(1, 9), 9)},
+    "xz": {"preset": (_number(0, 9), 6)},
+    "zstd": {"level": (_number(-131072, 22), 0)},
+    "blosc": {
+        "cname": (partial(one_of, names=_N5_BLOSC), MISSING),
+        "clevel": (_number(0, 9), MISSING),
+        "shuffle": (_number(0, 2), MISSING),
+        "blocksize": (_number(0, 2**31 - 1), 0),
+    },
+    "lz4": {"blockSize": (_number(64, 2**25), 2**16)},  # unlike TensorStore
+}
+"""The reader and the default of each option of a compression of N5; those without a default must be given."""
+
+
+def compression_from_json(value: Any) -> dict[str, Any]:
+    """Read a ``compression`` of N5, and choose missing options as TensorStore does.
+
+    Examples
+    --------
+    >>> compression_from_json({"type": "gzip"})
+    {'level': -1, 'type': 'gzip', 'useZlib': False}
+    """
+    members = obj(value)
+    kind = read_member(members, "type", partial(one_of, names=tuple(_N5_OPTIONS)))
+    options = with_defaults(take_members(members, _N5_OPTIONS[kind]), _N5_OPTIONS[kind])
+    known_only(members)
+    return dict(sorted({"type": kind, **options}.items()))
+
+
+def default_compression(data_type: DataType) -> dict[str, Any]:
+    """Return the ``compression`` of a new array of N5 for which none is chosen."""
+    shuffle = 2 if data_type.itemsize == 1 else 1
+    return {"blocksize": 0, "clevel": 5, "cname": "lz4", "shuffle": shuffle, "type": "blosc"}
+
 
 _ALIASES = {"zarr2": "zarr"}
 _PREFIX = "numcodecs."

@@ -9,12 +9,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tegula.runtime.frozen import attribute
 from tegula.tensorstore.errors import StatusError, invalid, type_error
 from tegula.tensorstore.json.binding import dump
 from tegula.tensorstore.json.binding import string as text
 from tegula.tensorstore.json.values import conversion_error, to_json_value
 
 __all__ = [
+    "TYPES",
     "DTypeLike",
     "bfloat16",
     "bool",
@@ -85,25 +87,14 @@ class dtype:
             f"__init__(): incompatible constructor arguments: expected a name, a type or a dtype, not {dtype!r}"
         )
 
-    @property
-    def name(self) -> str:
-        """The name, as in JSON."""
-        return self._name
-
-    @property
-    def numpy_dtype(self) -> np.dtype[Any]:
-        """The NumPy dtype of arrays of this type, in this machine's byte order."""
-        return self._numpy
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The same as ``numpy_dtype``; NumPy uses it where this object is passed as a dtype."""
-        return self._numpy
-
-    @property
-    def type(self) -> Any:
-        """The Python type of an element."""
-        return self._type
+    name: str = attribute("_name", "The name, as in JSON.")
+    numpy_dtype: np.dtype[Any] = attribute(
+        "_numpy", "The NumPy dtype of arrays of this type, in this machine's byte order."
+    )
+    dtype: np.dtype[Any] = attribute(
+        "_numpy", "The same as ``numpy_dtype``; NumPy uses it where this object is passed as a dtype."
+    )
+    type: Any = attribute("_type", "The Python type of an element.")
 
     def to_json(self) -> str:
         """Return the name."""
@@ -134,7 +125,8 @@ class dtype:
 
 DTypeLike = dtype | str | np.dtype[Any] | type
 
-_TYPES: dict[str, dtype] = {}
+TYPES: dict[str, dtype] = {}
+"""TensorStore's types by name."""
 
 
 def _new(name: str, numpy_dtype: np.dtype[Any], kind: Any = None) -> dtype:
@@ -144,7 +136,7 @@ def _new(name: str, numpy_dtype: np.dtype[Any], kind: Any = None) -> dtype:
 
 
 def _named(name: str, numpy_dtype: Any, kind: Any = None) -> dtype:
-    return _TYPES.setdefault(name, _new(name, np.dtype(numpy_dtype), kind))
+    return TYPES.setdefault(name, _new(name, np.dtype(numpy_dtype), kind))
 
 
 def _extended(name: str) -> dtype:
@@ -182,11 +174,11 @@ string = _named("string", object, bytes)
 ustring = _named("ustring", object, str)
 json = _named("json", object)
 
-_BY_NUMPY = {each._numpy: each for each in _TYPES.values() if each._numpy.kind != "O"}
+_BY_NUMPY = {each._numpy: each for each in TYPES.values() if each._numpy.kind != "O"}
 
 
 def _by_name(name: str) -> dtype:
-    known = _TYPES.get(name)
+    known = TYPES.get(name)
     if known is not None:
         return known
     try:

@@ -12,19 +12,10 @@ import numpy.typing as npt
 from tegula.tensorstore.constraints.casting import convert, convertible, each
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.errors import StatusError, annotate, invalid, type_error
-from tegula.tensorstore.json.nested import nested_array, nested_shape
+from tegula.tensorstore.json.binding import nested_array, nested_shape
 from tegula.tensorstore.json.values import NumberRangeError, to_json_value
 
-__all__ = [
-    "as_dtype",
-    "check_broadcast",
-    "equal",
-    "from_argument",
-    "from_json",
-    "read_elements",
-    "stripped",
-    "to_json",
-]
+__all__ = ["as_dtype", "check_broadcast", "equal", "from_argument", "from_json", "read_elements", "stripped", "to_json"]
 
 Array: TypeAlias = npt.NDArray[Any]
 

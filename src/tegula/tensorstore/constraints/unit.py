@@ -6,6 +6,7 @@ import math
 import re
 from typing import Any
 
+from tegula.runtime.frozen import attribute
 from tegula.tensorstore.errors import type_error
 from tegula.tensorstore.json.binding import array, at, number, string
 from tegula.tensorstore.json.values import sound_text, to_json_value
@@ -51,15 +52,8 @@ class Unit:
         )
         self._multiplier, self._base_unit = parsed[0], sound_text(parsed[1])
 
-    @property
-    def multiplier(self) -> float:
-        """The multiplier."""
-        return self._multiplier
-
-    @property
-    def base_unit(self) -> str:
-        """The base unit."""
-        return self._base_unit
+    multiplier: float = attribute("_multiplier", "The multiplier.")
+    base_unit: str = attribute("_base_unit", "The base unit.")
 
     def to_json(self) -> Any:
         """Return the multiplier and the base unit."""

@@ -15,8 +15,8 @@ from tegula.formats.zarr3_codecs import ARRAY_TO_ARRAY, ARRAY_TO_BYTES
 from tegula.metadata.data_types import DataType, as_data_type
 from tegula.metadata.nodes import CodecSpec
 from tegula.tensorstore.errors import StatusError, annotate, status
-from tegula.tensorstore.json.arguments import MAX_RANK
 from tegula.tensorstore.json.binding import (
+    MAX_RANK,
     MISSING,
     array_of,
     dump,
@@ -277,16 +277,7 @@ _DEFAULTS: Final[dict[str, dict[str, Any]]] = {"gzip": {"level": 6}, "zstd": {"c
 def complete_chain(chain: Chain, data_type: DataType, rank: int, wanted: Layout = Layout()) -> Chain:
     """Return the complete chain that meets the constraints of `chain`.
 
-    Parameters
-    ----------
-    chain : Chain
-        The codecs and options that are given.
-    data_type : DataType
-        Type of the elements.
-    rank : int
-        Number of dimensions.
-    wanted : Layout
-        The order of the dimensions in a chunk, and the shape of inner chunks if there are shards.
+    `wanted` is the order of the dimensions in a chunk, and the shape of inner chunks if there are shards.
 
     Examples
     --------

@@ -12,7 +12,7 @@ from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.drivers.stored import StoredSpec
 from tegula.tensorstore.errors import invalid, status
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import URL_SCHEMES, Driver, Opening, OpenMode, find_driver
+from tegula.tensorstore.spec.interface import Driver, Opening, OpenMode, find_driver
 from tegula.tensorstore.spec.spec import Spec
 from tegula.views import documents, specs
 
@@ -57,7 +57,7 @@ class AutoSpec(StoredSpec):
         document = _document_of_view(kvstore)
         if document is None:
             members: dict[str, Any] = {"kvstore": self.kvstore}
-            driver_spec = find_driver(URL_SCHEMES[self._detect_scheme(kvstore)])
+            driver_spec = find_driver(self._detect_scheme(kvstore))
         else:  # with its transform, as the only layer of a stack
             members = {"layers": [document], "dtype": document.get("dtype")}
             driver_spec = find_driver("stack")

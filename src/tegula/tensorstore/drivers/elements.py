@@ -16,7 +16,7 @@ from tegula.metadata.data_types import DataType
 from tegula.metadata.fill_values import scalar_array
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.fill_values import as_dtype, check_broadcast
-from tegula.tensorstore.errors import quoted, status
+from tegula.tensorstore.errors import status
 from tegula.tensorstore.json.binding import dump
 
 __all__ = ["Elements", "fill_as_shown", "fill_of", "shown_part", "stored_fill"]
@@ -116,13 +116,13 @@ def shown_part(stored: DataType, field: str, void: bool, records: bool = False) 
     names = stored.numpy.names
     if names is None:
         if field:
-            text = f"Requested field {quoted(field)} but dtype does not have named fields"
+            text = f"Requested field {dump(field)} but dtype does not have named fields"
             raise status("FAILED_PRECONDITION", text)
         return Elements(stored)
     if not field and len(names) != 1:
         raise status("FAILED_PRECONDITION", f'Must specify a "field" that is one of: {dump(names)}')
     if field and field not in names:
-        raise status("FAILED_PRECONDITION", f"Requested field {quoted(field)} is not one of: {dump(names)}")
+        raise status("FAILED_PRECONDITION", f"Requested field {dump(field)} is not one of: {dump(names)}")
     return Elements(stored, field or names[0])
 
 

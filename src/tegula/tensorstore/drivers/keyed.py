@@ -38,8 +38,7 @@ from tegula.tensorstore.drivers.node import NodeDriver, new_shape
 from tegula.tensorstore.drivers.stored import ArraySpec, path_of
 from tegula.tensorstore.errors import StatusError, annotate, as_status, status
 from tegula.tensorstore.index.domain import IndexDomain, check_labels
-from tegula.tensorstore.json.arguments import naming
-from tegula.tensorstore.json.binding import MISSING, boolean, dump, invalid, member, obj, string, take
+from tegula.tensorstore.json.binding import MISSING, boolean, dump, invalid, member, naming, obj, string, take
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import Driver, OpenMode, ResizeOptions, on_demand
 
@@ -185,7 +184,7 @@ class KeyedSpec(ArraySpec):
             return layout
         rank, inner = full if known.chunked is None else known.chunked, () if shown is None else shown.shape
         layout._set_rank(full)
-        layout._set_grid_origin([0] * full, True)
+        layout._set_part("grid_origin", [0] * full, True)
         write, decoded = self.chunks_of(metadata, rank)
         for usage, shape in (("write", write), ("read", decoded.read_shape)):
             if shape is not None:
@@ -194,7 +193,7 @@ class KeyedSpec(ArraySpec):
                         f"{usage}_chunk", "shape", (*shape, *inner, *[None] * (full - rank - len(inner))), True
                     )
         if decoded.inner_order is not None and known.chunked is not None:
-            layout._set_inner_order((*decoded.inner_order, *range(rank, full)), True)
+            layout._set_part("inner_order", (*decoded.inner_order, *range(rank, full)), True)
         return layout
 
     def get_codec(self) -> CodecSpec:

@@ -20,8 +20,7 @@ from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.errors import StatusError, status
 from tegula.tensorstore.index.domain import IndexDomain, check_labels, merge_domains
 from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY
-from tegula.tensorstore.json.arguments import MAX_RANK
-from tegula.tensorstore.json.binding import MISSING, array, array_of, dump, integer, invalid, member
+from tegula.tensorstore.json.binding import MAX_RANK, MISSING, array, array_of, dump, integer, invalid, member
 
 __all__ = [
     "Metadata",

@@ -18,8 +18,7 @@ from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.chunk_shapes import choose_shape
-from tegula.tensorstore.constraints.codec_spec import CodecSpec
-from tegula.tensorstore.constraints.n5_compression import compression_from_json, default_compression
+from tegula.tensorstore.constraints.codec_spec import CodecSpec, compression_from_json, default_compression
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.constraints.zarr3_codecs import Layout

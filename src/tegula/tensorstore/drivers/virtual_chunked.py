@@ -252,7 +252,7 @@ def _grid(domain: IndexDomain, layout: ChunkLayout) -> tuple[tuple[int, ...], tu
         for low, high in zip(domain.inclusive_min, domain.exclusive_max)
     ]
     chunk = choose_shape(*grid._numbers(rank), extents)
-    explicit = layout._origin_vector().values
+    explicit = layout._vector("grid_origin").values
     automatic = [
         low if extent is not None and size >= extent and low > -INFINITY else 0
         for low, extent, size in zip(domain.inclusive_min, extents, chunk)

@@ -50,8 +50,7 @@ from tegula.tensorstore.drivers.metadata import (
 )
 from tegula.tensorstore.errors import StatusError, annotate
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.json.arguments import naming
-from tegula.tensorstore.json.binding import MISSING, dump, integer, invalid, member, obj, one_of, string
+from tegula.tensorstore.json.binding import MISSING, dump, integer, invalid, member, naming, obj, one_of, string
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import on_demand
 

@@ -25,8 +25,17 @@ from tegula.tensorstore.index.intervals import (
 )
 from tegula.tensorstore.index.operations import Movable, check_labels
 from tegula.tensorstore.index.subscripts import resolve, selectors_of
-from tegula.tensorstore.json.arguments import int_argument
-from tegula.tensorstore.json.binding import array, array_of, expected, integer, known_only, obj, string, take
+from tegula.tensorstore.json.binding import (
+    array,
+    array_of,
+    expected,
+    int_argument,
+    integer,
+    known_only,
+    obj,
+    string,
+    take,
+)
 from tegula.tensorstore.json.values import to_json_value
 
 __all__ = [

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from tegula.tensorstore.errors import index_error, type_error
 from tegula.tensorstore.index.dim import Dim
 from tegula.tensorstore.index.intervals import UNBOUNDED, Interval, interval_text
-from tegula.tensorstore.json.arguments import int_argument
+from tegula.tensorstore.json.binding import int_argument
 
 __all__ = ["IndexArray", "OutputIndexMap", "OutputIndexMaps", "OutputIndexMethod", "array_text"]
 

@@ -11,8 +11,19 @@ from tegula.tensorstore.index.composition import Maps, Transform, is_explicitly_
 from tegula.tensorstore.index.domain import IndexDomain, bounds_from_json, bounds_to_json
 from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, MAX_RANK, UNBOUNDED, Interval, closed
 from tegula.tensorstore.index.output_maps import IndexArray, OutputIndexMap
-from tegula.tensorstore.json.binding import MISSING, array, array_of, int64, integer, known_only, member, obj, take
-from tegula.tensorstore.json.nested import nested_array, nested_shape
+from tegula.tensorstore.json.binding import (
+    MISSING,
+    array,
+    array_of,
+    int64,
+    integer,
+    known_only,
+    member,
+    nested_array,
+    nested_shape,
+    obj,
+    take,
+)
 
 __all__ = ["identity_maps", "is_identity", "transform_from_json", "transform_to_json", "validated"]
 

@@ -6,13 +6,23 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 
 from tegula.tensorstore.errors import StatusError, ValueStatusError, invalid, type_error
 
-__all__ = ["NumberRangeError", "conversion_error", "parse", "pretty", "sound_text", "to_json_value"]
+__all__ = [
+    "NumberRangeError",
+    "as_bytes",
+    "conversion_error",
+    "key_bytes",
+    "key_text",
+    "parse",
+    "pretty",
+    "sound_text",
+    "to_json_value",
+]
 
 _WIDTH = 80
 _DEPTH = 100
@@ -49,14 +59,7 @@ def _no_number(text: str) -> NoReturn:
 
 
 def to_json_value(value: Any, room: int = _DEPTH) -> Any:
-    """Convert a Python value to JSON: dict, list, str, int, float, bool or None.
-
-    Parameters
-    ----------
-    value : object
-        The value.
-    room : int
-        The maximum depth of nesting.
+    """Convert a Python value to JSON: dict, list, str, int, float, bool or None; `room` is the maximum depth.
 
     Examples
     --------
@@ -104,11 +107,31 @@ def sound_text(value: str) -> str:
     'x'
     """
     if not value.isascii():
-        try:
-            value.encode("utf-8", "surrogateescape")
-        except UnicodeEncodeError:
-            raise type_error(f"text can't have lone surrogates: {value!r:.80}") from None
+        as_bytes(value, "text", "surrogateescape")
     return value
+
+
+def as_bytes(value: Any, what: str, errors: Literal["strict", "surrogateescape"] = "strict") -> bytes:
+    """Return text or bytes as bytes; `what` describes the value in errors."""
+    if isinstance(value, str):
+        try:
+            return value.encode("utf-8", errors)
+        except UnicodeEncodeError:
+            raise type_error(f"{what} can't have lone surrogates: {value!r:.80}") from None
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    raise type_error(f"{what} must be str or bytes, not {type(value).__name__}")
+
+
+def key_text(key: Any) -> str:
+    """Return a key as text; bytes that are not UTF-8 become lone surrogates."""
+    encoded = as_bytes(key, "a key")
+    return key if isinstance(key, str) else encoded.decode("utf-8", "surrogateescape")
+
+
+def key_bytes(key: str) -> bytes:
+    """Return the bytes of a key, by which keys are sorted."""
+    return as_bytes(key, "a key", "surrogateescape")
 
 
 def pretty(value: Any, before: str = "", after: str = "") -> str:
@@ -144,7 +167,7 @@ def _flat(value: Any) -> str:
         return "[" + ", ".join(map(_flat, value)) + "]"
     if isinstance(value, str):
         return _literal(value)
-    return repr(value)
+    return "null" if isinstance(value, float) and not math.isfinite(value) else repr(value)
 
 
 def _literal(text: Any) -> str:

@@ -13,27 +13,27 @@ from typing import Any, TypeAlias, TypeVar
 
 from tegula.engine.documents.forgetting import forget
 from tegula.errors import ConflictError, NotFoundError, TegulaError
+from tegula.runtime.frozen import attribute
 from tegula.stores import ABSENT, Store
 from tegula.stores.capabilities import delete_if
 from tegula.tensorstore.context import Context, SpecBuilder
-from tegula.tensorstore.errors import StatusError, as_status, invalid, key_bytes, quoted, status, type_error
+from tegula.tensorstore.errors import StatusError, checked, invalid, status, type_error
 from tegula.tensorstore.future import Batch, Future, background, failed, immediate
-from tegula.tensorstore.json.values import pretty
-from tegula.tensorstore.kvstore.paths import NotDirectoryError, check_file_key, file_error, split_directory
-from tegula.tensorstore.kvstore.specs import KvStoreSpec, join_paths
-from tegula.tensorstore.kvstore.staging import StagedStore
+from tegula.tensorstore.json.binding import dump
+from tegula.tensorstore.json.values import as_bytes, key_bytes, key_text, pretty
+from tegula.tensorstore.kvstore.paths import NotDirectoryError, check_file_key, key_name, split_directory, store_error
+from tegula.tensorstore.kvstore.specs import KvStoreSpec
 from tegula.tensorstore.kvstore.stores import store_of
-from tegula.tensorstore.kvstore.transaction import Transaction
+from tegula.tensorstore.kvstore.transaction import StagedStore, Transaction
 from tegula.tensorstore.kvstore.values import (
     UNKNOWN,
     ByteSlice,
-    as_bytes,
     decode_generation,
     encode_generation,
-    key_text,
     keys_below,
     listing_prefix,
     prefix_of_range,
+    read_result,
     stamp,
 )
 from tegula.tensorstore.kvstore.values import KeyRange as _KeyRange
@@ -94,11 +94,9 @@ class KvStore:
             If the spec is not valid, or names a resource that the context does not have.
         """
         described = KvStoreSpec(spec)
-        if context is not None and not isinstance(context, Context):
-            raise type_error("Invalid context")
-        if transaction is not None and not isinstance(transaction, Transaction):
-            raise type_error("Invalid transaction")
-        return immediate(_open, described, context, transaction)
+        if context is not None:
+            checked("context", context, Context)
+        return immediate(_open, described, context, _checked(transaction))
 
     # --- properties
 
@@ -111,10 +109,7 @@ class KvStore:
     def path(self, path: str | bytes) -> None:
         self._set_spec(self._spec._with_path(key_text(path)))
 
-    @property
-    def url(self) -> str:
-        """The URL."""
-        return self._spec.url
+    url: str = attribute("_spec.url", "The URL.")
 
     @property
     def base(self) -> KvStore | None:
@@ -162,10 +157,10 @@ class KvStore:
         return open_bound(self._spec, _checked(transaction), self._opened_store)
 
     def __add__(self, suffix: str | bytes) -> KvStore:
-        return open_bound(self._spec._with_path(self._spec._path + key_text(suffix)), self._transaction)
+        return open_bound(self._spec + suffix, self._transaction)
 
     def __truediv__(self, component: str | bytes) -> KvStore:
-        return open_bound(self._spec._with_path(join_paths(self._spec._path, key_text(component))), self._transaction)
+        return open_bound(self._spec / component, self._transaction)
 
     def __copy__(self) -> KvStore:
         return self.copy()
@@ -225,8 +220,8 @@ class KvStore:
             value, generation = store.get(key, request, with_generation=True)
             if (staged := self._staged) is not None:
                 staged.confirm(key, generation)
-            changed = encode_generation(generation) != known
-            if value is not None and changed and wanted is not None and wanted.is_doubtful(value):
+            doubtful = wanted is not None and value is not None and wanted.is_doubtful(value)
+            if wanted is not None and doubtful and encode_generation(generation) != known:
                 wanted.check(store.size(key) or 0)
         except NotDirectoryError:
             value, generation = None, ABSENT
@@ -237,26 +232,21 @@ class KvStore:
                 raise self._failure(error, name) from error
             value, generation = None, ABSENT
         token = encode_generation(generation)
-        result: _ReadResult = object.__new__(_ReadResult)
-        result.stamp = stamp(token, float("inf") if token[:1] == b"\4" else now)
+        stamped = stamp(token, float("inf") if token[:1] == b"\4" else now)
         if value is None:
-            result._state, result._value = "missing", b""
-        elif known and known == token:
-            result._state, result._value = "unspecified", b""
-        else:
-            result._state, result._value = "value", value
-        return result
+            return read_result("missing", b"", stamped)
+        return read_result("unspecified", b"", stamped) if known == token else read_result("value", value, stamped)
 
     def __getitem__(self, key: str | bytes) -> bytes:
         result = self._read(key_text(key), UNKNOWN, None)
-        if result._state == "missing":
+        if result.state == "missing":
             raise NotFoundError("nothing is stored there", key=key_text(key))
-        return result._value
+        return result.value
 
     __iter__ = None
 
     def __contains__(self, key: str | bytes) -> bool:
-        return self._read(key_text(key), UNKNOWN, None)._state == "value"
+        return self._read(key_text(key), UNKNOWN, None).state == "value"
 
     def list(self, range: _KeyRange | None = None, strip_prefix_length: int = 0) -> Future[_Keys]:
         """List the keys, without the path.
@@ -280,9 +270,8 @@ class KvStore:
     def _list(self, range: _KeyRange, strip: int) -> _Keys:
         if range.empty:
             return []
-        if (staged := self._staged) is not None and staged.stage.repeatable_read:
-            message = "repeatable_read mode not supported for transactional list operations"
-            raise status("UNIMPLEMENTED", message)
+        if self._transaction is not None and self._transaction.repeatable_read:
+            raise status("UNIMPLEMENTED", "repeatable_read mode not supported for transactional list operations")
         return [name[strip:] for name, _ in sorted(self._names(range))]
 
     def _names(self, range: _KeyRange) -> Iterator[tuple[bytes, str]]:
@@ -302,7 +291,7 @@ class KvStore:
         try:
             yield
         except NotDirectoryError as error:
-            raise status("NOT_FOUND", f"Cannot list non-directory: {quoted(error.root)}") from error
+            raise status("NOT_FOUND", f"Cannot list non-directory: {dump(error.root)}") from error
         except StatusError:
             raise
         except TegulaError as error:
@@ -371,9 +360,7 @@ class KvStore:
         range : KvStore.KeyRange
             The keys, without the path.
         """
-        if not isinstance(range, _KeyRange):
-            raise type_error(f"range must be a KvStore.KeyRange, not {type(range).__name__}")
-        return self._run_write(self._delete_range, range.copy())
+        return self._run_write(self._delete_range, checked("range", range, _KeyRange).copy())
 
     def _delete_range(self, range: _KeyRange) -> None:
         if range.empty:
@@ -410,8 +397,7 @@ class KvStore:
         NotImplementedError
             Always, raised by the future.
         """
-        if not isinstance(target, KvStore):
-            raise type_error(f"target must be a KvStore, not {type(target).__name__}")
+        checked("target", target, KvStore)
         return failed(status("UNIMPLEMENTED", "CopyRange not supported"))
 
     # --- for drivers
@@ -442,8 +428,7 @@ class KvStore:
         >>> KvStore.open("memory://a/").result()._describe_key(".zarray")
         '"a/.zarray"'
         """
-        path = quoted(self._spec._path + key)
-        return f"local file {path}" if self._spec._driver == "file" else path
+        return key_name(self._base_store, self._path + key)
 
     def _store_and_key(self, name: str) -> tuple[Store, str]:
         if self._spec._driver == "file":
@@ -475,13 +460,13 @@ class KvStore:
             return False
 
     def _run_read(self, function: Callable[..., T], *args: Any) -> Future[T]:
-        if self._transaction is not None or not self._is_remote:
-            return immediate(function, *args)
-        return background(function, *args, requests=self._requests)
+        return self._run(not self._is_remote, function, *args)
 
     def _run_write(self, function: Callable[..., T], *args: Any) -> Future[T]:
-        at_once = self._transaction is not None or self._spec._driver == "memory"
-        if at_once:
+        return self._run(self._spec._driver == "memory", function, *args)
+
+    def _run(self, at_once: bool, function: Callable[..., T], *args: Any) -> Future[T]:
+        if at_once or self._transaction is not None:
             return immediate(function, *args)
         return background(function, *args, requests=self._requests)
 
@@ -490,14 +475,10 @@ class KvStore:
         if transaction is not None and transaction.atomic and self._spec._driver == "file":
             name = self._describe_key(range.inclusive_min.decode("utf-8", "surrogateescape"))
             message = f"Cannot delete range starting at {name} as single atomic transaction"
-            error = invalid(message)
-            transaction._fail(error)
-            raise error
+            raise transaction._failed(invalid(message))
 
     def _failure(self, error: TegulaError, name: str) -> StatusError:
-        if self._spec._driver != "file":
-            return as_status(error)
-        return file_error(error, self._spec._path + name)
+        return store_error(error, self._base_store, self._path + name)
 
 
 for _kind, _name in ((KvStoreSpec, "Spec"), (_KeyRange, ""), (_ReadResult, ""), (_Generation, "")):
@@ -520,14 +501,8 @@ def open_bound(spec: KvStoreSpec, transaction: Transaction | None = None, opened
 
 
 def _checked(transaction: Transaction | None) -> Transaction | None:
-    if transaction is not None and not isinstance(transaction, Transaction):
-        raise type_error(f"transaction must be a Transaction, not {type(transaction).__name__}")
-    return transaction
+    return None if transaction is None else checked("transaction", transaction, Transaction)
 
 
 def _range(range: _KeyRange | None) -> _KeyRange:
-    if range is None:
-        return _KeyRange()
-    if not isinstance(range, _KeyRange):
-        raise type_error(f"range must be a KvStore.KeyRange, not {type(range).__name__}")
-    return range.copy()
+    return _KeyRange() if range is None else checked("range", range, _KeyRange).copy()

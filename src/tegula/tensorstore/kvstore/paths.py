@@ -8,7 +8,9 @@ from urllib.parse import quote, unquote_to_bytes
 
 from tegula.errors import TegulaError
 from tegula.stores import Store
-from tegula.tensorstore.errors import StatusError, ValueStatusError, as_status, invalid, key_bytes, quoted, status
+from tegula.tensorstore.errors import StatusError, ValueStatusError, as_status, invalid, status
+from tegula.tensorstore.json.binding import dump
+from tegula.tensorstore.json.values import key_bytes
 
 __all__ = [
     "NotDirectoryError",
@@ -16,10 +18,10 @@ __all__ = [
     "check_file_path",
     "decode_url_path",
     "encode_url_path",
-    "file_error",
     "key_name",
     "split_directory",
     "split_url",
+    "store_error",
 ]
 
 _CODES = {
@@ -36,22 +38,24 @@ class NotDirectoryError(ValueStatusError):
     """An error for a file in place of the directory of a store."""
 
     def __init__(self, root: str) -> None:
-        super().__init__("FAILED_PRECONDITION", f"{quoted(root)} is not a directory")
+        super().__init__("FAILED_PRECONDITION", f"{dump(root)} is not a directory")
         self.root = root
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.root,)
 
 
-def file_error(error: TegulaError, path: str) -> StatusError:
-    """Convert a store's error about a file to a status; `path` is the full path of the file."""
+def store_error(error: TegulaError, store: Store, key: str) -> StatusError:
+    """Convert a store's error about a key to a status."""
     cause = error.__cause__
+    if store.local_directory is None:
+        return as_status(error)
     if not isinstance(cause, OSError):
-        return as_status(error) if error.key is None or cause is not None else invalid_key(path)
+        return as_status(error) if error.key is None or cause is not None else invalid_key(_full_path(store, key))
     code = next((code for code, numbers in _CODES.items() if cause.errno in numbers), "UNKNOWN")
     if isinstance(cause, (FileExistsError, IsADirectoryError, NotADirectoryError)):  # even without a number
         code = "FAILED_PRECONDITION"
-    return status(code, f"{quoted(path)}: {cause.strerror or cause}")
+    return status(code, f"{dump(_full_path(store, key))}: {cause.strerror or cause}")
 
 
 _LOCK_SUFFIX = ".__lock"
@@ -69,8 +73,12 @@ def key_name(store: Store, key: str) -> str:
     ('"a/0"', 'local file "/data/a/0"')
     """
     if store.local_directory is None:
-        return quoted(key)
-    return f"local file {quoted(store.local_directory.rstrip('/') + '/' + key)}"
+        return dump(key)
+    return f"local file {dump(_full_path(store, key))}"
+
+
+def _full_path(store: Store, key: str) -> str:
+    return f"{(store.local_directory or '').rstrip('/')}/{key}"
 
 
 def encode_url_path(path: str) -> str:
@@ -82,11 +90,11 @@ def decode_url_path(text: str) -> str:
     """Return the path from the path component of a URL."""
     wrong = _BAD_PERCENT(text)
     if wrong:
-        raise invalid(f"Invalid percent-encoding at position {-wrong.start()}: {quoted(text)}")
+        raise invalid(f"Invalid percent-encoding at position {-wrong.start()}: {dump(text)}")
     try:
         return unquote_to_bytes(text).decode()
     except UnicodeDecodeError:
-        raise invalid(f"Invalid UTF-8 percent-encoding sequence: {quoted(text)}") from None
+        raise invalid(f"Invalid UTF-8 percent-encoding sequence: {dump(text)}") from None
 
 
 def split_url(text: str, scheme: str) -> str:
@@ -109,7 +117,7 @@ def check_file_path(path: str) -> str:
     if inner and inner[-1] == "":
         inner = inner[:-1]
     if "\0" in path or not {"", ".", ".."}.isdisjoint(inner):
-        raise invalid(f"Invalid file path: {quoted(path)}")
+        raise invalid(f"Invalid file path: {dump(path)}")
     return path
 
 
@@ -123,7 +131,7 @@ def check_file_key(path: str) -> str:
 
 def invalid_key(path: str) -> StatusError:
     """Return the error for a key that is not valid as a file path."""
-    return invalid(f"Invalid key: {quoted(path)}")
+    return invalid(f"Invalid key: {dump(path)}")
 
 
 def split_directory(path: str) -> tuple[str, str]:

@@ -9,41 +9,31 @@ from posixpath import normpath
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from tegula.errors import TegulaError
+from tegula.runtime.frozen import attribute
+from tegula.stores.targets.paths import pipeline_of
 from tegula.tensorstore.context import Bindings, Context, SpecBuilder
-from tegula.tensorstore.errors import StatusError, annotate, invalid, key_bytes, quoted, status, type_error
+from tegula.tensorstore.errors import annotate, checked, invalid, status, type_error
 from tegula.tensorstore.json.binding import (
     MISSING,
+    MemberTable,
     array_of,
     boolean,
-    expected,
+    dump,
     known_only,
     member,
     obj,
     one_of,
     optional,
+    read_member,
     string,
+    take_members,
+    with_defaults,
 )
-from tegula.tensorstore.json.values import pretty, sound_text, to_json_value
+from tegula.tensorstore.json.values import key_bytes, key_text, pretty, sound_text, to_json_value
 from tegula.tensorstore.kvstore.paths import check_file_path, decode_url_path, encode_url_path, split_url
-from tegula.tensorstore.kvstore.values import key_text
 
-__all__ = [
-    "ADAPTERS",
-    "FILE",
-    "GCS",
-    "HTTP",
-    "KINDS",
-    "ROOTS",
-    "S3",
-    "SCHEMES",
-    "ZIP",
-    "Kind",
-    "KvStoreSpec",
-    "join_paths",
-    "location_of_url",
-    "url_of",
-    "with_base_path",
-]
+__all__ = ["GCS", "HTTP", "S3", "KvStoreSpec", "join_paths", "pipeline", "spec_of_pipeline"]
 
 
 @dataclass(frozen=True)
@@ -65,8 +55,15 @@ class Kind:
     name: str
     scheme: str
     resources: tuple[str, ...]
-    members: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    members: MemberTable = field(default_factory=dict)
     adapter: bool = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _kind_named, (self.name,)
+
+
+def _kind_named(name: str) -> Kind:
+    return KINDS[name]
 
 
 _BUCKET: Final = re.compile(r"[a-z0-9](?:[a-z0-9._-]{1,220})[a-z0-9]").fullmatch
@@ -75,14 +72,14 @@ _BUCKET: Final = re.compile(r"[a-z0-9](?:[a-z0-9._-]{1,220})[a-z0-9]").fullmatch
 def _bucket(service: str, value: Any) -> str:
     name = string(value)
     if not _BUCKET(name) or ".." in name:
-        raise invalid(f"Invalid {service} bucket name: {quoted(name)}")
+        raise invalid(f"Invalid {service} bucket name: {dump(name)}")
     return name
 
 
 def _base_url(value: Any) -> str:
     parts = urlsplit(string(value))
     if parts.scheme not in ("http", "https"):
-        raise invalid(f'Expected scheme of "http" or "https" but received: {quoted(parts.scheme)}')
+        raise invalid(f'Expected scheme of "http" or "https" but received: {dump(parts.scheme)}')
     if parts.fragment:
         raise invalid("Fragment identifier not supported")
     return str(value)
@@ -147,7 +144,7 @@ def with_base_path(kind: Kind, members: dict[str, Any], path: str) -> str:
         return path
     parts = urlsplit(members["base_url"])
     if path.startswith("/") and parts.path not in ("", "/"):
-        raise invalid(f"the absolute path {quoted(path)} does not fit the base URL {quoted(members['base_url'])}")
+        raise invalid(f"the absolute path {dump(path)} does not fit the base URL {dump(members['base_url'])}")
     members["base_url"] = parts._replace(path="").geturl()
     if not parts.path or path.startswith("/"):
         return path
@@ -155,7 +152,7 @@ def with_base_path(kind: Kind, members: dict[str, Any], path: str) -> str:
 
 
 def location_of_url(kind: Kind, url: str) -> tuple[dict[str, Any], str]:
-    """Return the members and the path for the URL of a remote store.
+    """Return the members and the path for the URL of a store.
 
     Examples
     --------
@@ -164,32 +161,46 @@ def location_of_url(kind: Kind, url: str) -> tuple[dict[str, Any], str]:
     >>> location_of_url(HTTP, "https://host/a?b=1")
     ({'base_url': 'https://host?b=1'}, '/a')
     """
-    if kind is not HTTP:
-        bucket, _, path = split_url(url, kind.scheme).partition("/")
+    if kind is HTTP:
+        address, mark, query = url.partition("?")
+        scheme, _, remainder = address.partition("://")
+        host, slash, path = split_url(f"{scheme}://{remainder}", f"{scheme}://").partition("/")
+        return {"base_url": _base_url(f"{scheme}://{host}{mark}{query}")}, slash + decode_url_path(path)
+    location = split_url(url, kind.scheme)
+    if kind in _REMOTE:
+        bucket, _, path = location.partition("/")
         return {"bucket": _bucket(kind.name.upper(), bucket)}, decode_url_path(path)
-    address, mark, query = url.partition("?")
-    scheme, _, remainder = address.partition("://")
-    host, slash, path = split_url(f"{scheme}://{remainder}", f"{scheme}://").partition("/")
-    return {"base_url": _base_url(f"{scheme}://{host}{mark}{query}")}, slash + decode_url_path(path)
+    return {}, _file_of_url(location) if kind is FILE else decode_url_path(location)
+
+
+def _file_of_url(location: str) -> str:
+    authority, slash, tail = location.partition("/")
+    if authority not in ("", "localhost"):
+        raise invalid(f"file: URIs do not support authority: {dump(authority)}")
+    path = decode_url_path(slash + tail)
+    if not path:
+        raise invalid('file: URIs do not support relative paths: ""')
+    normal = normpath(path)
+    return check_file_path(normal + "/" if path.endswith("/") and normal != "/" else normal)
 
 
 def url_of(kind: Kind, members: Mapping[str, Any], path: str) -> str:
-    """Return the URL of a remote store; the inverse of `location_of_url`."""
+    """Return the URL of a store, without that of its base; the inverse of `location_of_url`."""
+    encoded = encode_url_path(path)
     if kind is HTTP:
         address, mark, query = members["base_url"].partition("?")
         slash = "/" if path and not path.startswith("/") else ""
-        return f"{address}{slash}{encode_url_path(path)}{mark}{query}"
+        return f"{address}{slash}{encoded}{mark}{query}"
+    if kind is FILE and not path.startswith("/"):
+        raise invalid(f"file: URIs do not support relative paths: {dump(path)}")
     if members.get("endpoint") is not None:
         raise status("UNIMPLEMENTED", "S3 URL syntax not supported with explicit endpoint")
-    return f"{kind.scheme}{members['bucket']}/{encode_url_path(path)}"
+    bucket = f"{members['bucket']}/" if kind in _REMOTE else ""
+    return f"{kind.scheme}{bucket}{encoded}"
 
 
 _RESOURCES: Final = {kind.name: dict(zip(kind.resources, kind.resources)) for kind in KINDS.values()}
 
-ROOTS: Final = frozenset(scheme for scheme, kind in SCHEMES.items() if not kind.adapter)
-"""Schemes that a URL may start with."""
-ADAPTERS: Final = frozenset(scheme for scheme, kind in SCHEMES.items() if kind.adapter)
-"""Schemes of key-value stores that a value of another store contains."""
 _REMOTE: Final = (S3, GCS, HTTP)
 
 
@@ -241,36 +252,22 @@ class KvStoreSpec:
             name = string(members.pop("driver", MISSING))
             if name not in KINDS:
                 raise invalid(f'"{name}" is not a registered KvStore driver')
-            self._kind = KINDS[name]
+        kind = self._kind = KINDS[name]
         self._bindings = Bindings(_RESOURCES[name])
         self._bindings.take(members)
         with member("path"):
             self._path = key_text(string(members.pop("path", "")))
-        self._options = {}
-        for name, (read, default) in self._kind.members.items():
-            with member(name):
-                value = read(members.pop(name, default))
-            if value != default:
-                self._options[name] = value
-        if self._kind in _REMOTE:
-            self._path = with_base_path(self._kind, self._options, self._path)
-        self._base = None
-        if self._kind.adapter:
-            with member("base"):
-                base = members.pop("base", MISSING)
-                if base is MISSING:
-                    raise expected("object", base)
-                self._base = KvStoreSpec(base)
+        self._options = take_members(members, kind.members)
+        if kind in _REMOTE:
+            self._path = with_base_path(kind, self._options, self._path)
+        self._base = read_member(members, "base", _base) if kind.adapter else None
         known_only(members)
-        if self._kind is FILE:
+        if kind is FILE:
             check_file_path(self._path)
 
     # --- properties
 
-    @property
-    def _driver(self) -> str:
-        """The driver name."""
-        return self._kind.name
+    _driver: str = attribute("_kind.name", "The driver name.")
 
     @property
     def path(self) -> str:
@@ -295,12 +292,8 @@ class KvStoreSpec:
         ValueError
             If there is no URL, as for relative file paths.
         """
-        if self._kind is FILE and not self._path.startswith("/"):
-            raise invalid(f"file: URIs do not support relative paths: {quoted(self._path)}")
-        if self._kind in _REMOTE:
-            return url_of(self._kind, self._options, self._path)
         before = "" if self._base is None else f"{self._base.url}|"
-        return f"{before}{self._kind.scheme}{encode_url_path(self._path)}"
+        return before + url_of(self._kind, self._options, self._path)
 
     def _option(self, name: str) -> Any:
         """Return a member's value, or its default."""
@@ -328,10 +321,7 @@ class KvStoreSpec:
         if self._base is not None:
             json["base"] = self._base._build(builder, include_defaults)
         self._bindings.write(json, builder, include_defaults)
-        for name, (_, default) in self._kind.members.items():
-            value = self._options.get(name, default)
-            if name in self._options or (include_defaults and value is not None):
-                json[name] = value
+        json |= with_defaults(self._options, self._kind.members) if include_defaults else self._options
         if self._path or include_defaults:
             json["path"] = self._path
         return dict(sorted(json.items()))
@@ -388,16 +378,14 @@ class KvStoreSpec:
 
     def _bound(self, context: Context) -> KvStoreSpec:
         """Return the spec with all resources bound to a context, unless its own context defines them."""
-        if not isinstance(context, Context):
-            raise type_error("Invalid context")
+        checked("context", context, Context)
         bindings = self._bindings
         if bindings.is_bound and self._base is None:
             return self
-        if bindings.context is not None:
-            context = Context(bindings.context, parent=context)
+        home = bindings.home(context)
         other = self.copy()
-        other._bindings = bindings.bound(context)
-        other._base = None if self._base is None else self._base._bound(context)
+        other._bindings = bindings.bound(home)
+        other._base = None if self._base is None else self._base._bound(home)
         return other
 
     def _unbound(self) -> KvStoreSpec:
@@ -409,7 +397,7 @@ class KvStoreSpec:
     def _stripped(self) -> KvStoreSpec:
         """Return the spec without resources."""
         other = self.copy()
-        other._bindings = Bindings(_RESOURCES[self._kind.name])
+        other._bindings = self._bindings.stripped()
         other._base = None if self._base is None else self._base._stripped()
         return other
 
@@ -429,13 +417,6 @@ class KvStoreSpec:
         builder = SpecBuilder(marked=True)
         return pretty(builder.finish(self._build(builder)), "KvStore.Spec(", ")")
 
-    def __getstate__(self) -> tuple[Any, ...]:
-        return self._kind.name, self._path, self._options, self._bindings, self._base
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        name, self._path, self._options, self._bindings, self._base = state
-        self._kind = KINDS[name]
-
 
 def join_paths(path: str, component: str) -> str:
     """Join a path and a component; add a slash if both are non-empty and neither has one there.
@@ -450,55 +431,45 @@ def join_paths(path: str, component: str) -> str:
     return f"{path}/{component}"
 
 
+def _base(value: Any) -> KvStoreSpec:
+    return KvStoreSpec(value if isinstance(value, (str, KvStoreSpec)) else obj(value))
+
+
 def _of_url(text: str) -> KvStoreSpec:
-    if not text:
-        raise invalid("URL must be non-empty")
     sound_text(text)
-    spec: KvStoreSpec | None = None
     try:
-        for part in text.split("|"):
-            spec = _of_component(part, spec)
-    except StatusError as error:
-        raise annotate(error, f'Parsing spec from url: "{text}"') from None
-    assert spec is not None
+        spec, others = spec_of_pipeline(*pipeline(text))
+        if others:
+            raise invalid(f"unsupported URL scheme: {dump(others[0][0])}")
+    except TegulaError as error:
+        raise annotate(error, f"Parsing spec from url: {dump(text)}") from None
     return spec
 
 
-def _of_component(part: str, base: KvStoreSpec | None) -> KvStoreSpec:
-    if not part:
-        raise invalid("URL must be non-empty")
-    scheme, colon, _ = part.partition(":")
-    if not colon and base is None:
-        raise invalid(f"URL scheme must be specified in {quoted(part)}")
-    if not colon:
-        part += ":"
-    if scheme not in (ROOTS if base is None else ADAPTERS):
-        raise invalid(f'unsupported URL scheme "{scheme}" in {quoted(part)}')
-    kind = SCHEMES[scheme]
+def pipeline(url: str) -> tuple[str, list[tuple[str, str]]]:
+    """Split a URL into that of the storage, and the scheme and decoded text of each further component."""
+    return pipeline_of(url, decode_url_path, bare=True)
+
+
+def spec_of_pipeline(url: str, components: list[tuple[str, str]]) -> tuple[KvStoreSpec, list[tuple[str, str]]]:
+    """Return the spec for the components of key-value stores that a pipeline begins with, and the others."""
+    scheme = url.partition(":")[0]
+    kind = SCHEMES.get(scheme)
+    if kind is None or kind.adapter:
+        raise invalid(f"unsupported URL scheme: {dump(scheme)}")
+    spec = _located(kind, *location_of_url(kind, url), None)
+    for number, (scheme, path) in enumerate(components):
+        kind = SCHEMES.get(scheme)
+        if kind is None or not kind.adapter:
+            return spec, components[number:]
+        if path.startswith("//"):
+            raise invalid(f"{dump(scheme)} has no authority: {dump(path)}")
+        spec = _located(kind, {}, path, spec)
+    return spec, []
+
+
+def _located(kind: Kind, options: dict[str, Any], path: str, base: KvStoreSpec | None) -> KvStoreSpec:
     spec: KvStoreSpec = object.__new__(KvStoreSpec)
-    spec._kind, spec._base, spec._options, spec._bindings = kind, base, {}, Bindings(_RESOURCES[kind.name])
-    try:
-        if kind in _REMOTE:
-            spec._options, spec._path = location_of_url(kind, part)
-        else:
-            spec._path = _url_path(kind, split_url(part, kind.scheme))
-    except StatusError as error:
-        raise annotate(error, f"Invalid kvstore URL component {quoted(part)}") from None
+    spec._kind, spec._options, spec._path, spec._base = kind, options, path, base
+    spec._bindings = Bindings(_RESOURCES[kind.name])
     return spec
-
-
-def _url_path(kind: Kind, text: str) -> str:
-    if kind is ZIP and text.startswith("//"):
-        raise invalid('Scheme "zip:" not present in url')
-    if kind is not FILE:
-        return decode_url_path(text)
-    authority, slash, tail = text.partition("/")
-    if authority not in ("", "localhost"):
-        raise invalid(f"file: URIs do not support authority: {quoted(authority)}")
-    path = slash + tail
-    if "%" in path:
-        path = decode_url_path(path)
-    if not path:
-        raise invalid('file: URIs do not support relative paths: ""')
-    normal = normpath(path)
-    return check_file_path(normal + "/" if path.endswith("/") and normal != "/" else normal)

@@ -4,23 +4,162 @@ from __future__ import annotations
 
 import json
 import os
+import threading
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from functools import partial
 from importlib import import_module
 from typing import Any, Final, Literal
 from weakref import WeakValueDictionary
 
-from tegula.errors import StoreError
+from tegula.errors import NotFoundError, StoreError
 from tegula.stores import LocalStore, Store
+from tegula.stores.arguments import (
+    ABSENT,
+    ByteRange,
+    BytesLike,
+    Generation,
+    check_generation,
+    flat_view,
+)
+from tegula.stores.memory import MemoryStore
+from tegula.stores.names import file_url
+from tegula.stores.zip.store import ZipStore
+from tegula.tensorstore.context import MemoryKeys
 from tegula.tensorstore.errors import invalid, status
 from tegula.tensorstore.kvstore.paths import NotDirectoryError, check_file_key, split_directory
 from tegula.tensorstore.kvstore.specs import GCS, HTTP, S3, KvStoreSpec
-from tegula.tensorstore.kvstore.zip_keys import ZipKeys
-from tegula.tensorstore.memory_keys import MemoryKeys
 
-__all__ = ["remote_store", "store_of"]
+__all__ = ["ZipKeys", "store_of"]
+
+_NOTHING = MemoryStore(read_only=True)
+"""The contents of an archive that does not exist."""
+
+
+class ZipKeys(Store):
+    """A zip archive that is open only during each operation; a missing archive counts as empty.
+
+    Each change is committed before the operation returns; with `sync`, it is on the disk then. Changing many keys at
+    once with `change` appends only one new directory to the archive.
+    """
+
+    def __init__(self, path: str, *, compression: Literal["stored", "deflated"], sync: bool) -> None:
+        self._path = path
+        self._compression: Literal["stored", "deflated"] = compression
+        self._sync = sync
+        self._lock = threading.RLock()
+        self._repeats: dict[str, int] = {}
+        self._opened: tuple[tuple[int, ...], ZipStore] | None = None
+
+    @property
+    def url(self) -> str:
+        """The archive as a URL."""
+        return file_url(self._path)
+
+    def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
+        """Return the value of `key`, or a range of it, or ``None`` if there is none; see `Store.get`."""
+        with self._lock:
+            archive = self._archive()
+            if not with_generation:
+                return archive.get(key, byte_range)
+            value, generation = archive.get(key, byte_range, with_generation=True)
+            return value, self._fresh(key, generation)
+
+    def set(self, key: str, value: BytesLike, *, if_generation: Generation | None = None) -> Generation:
+        """Store `value` under `key`, replacing the old value in one step, and return its generation."""
+        with self._lock:
+            self.change({key: (bytes(flat_view(value, key)), if_generation)})
+            generation: Generation = self.get(key, (0, 0), with_generation=True)[1]
+            return generation
+
+    def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
+        """Remove `key` if it exists; raises as `set` does."""
+        with self._lock:
+            if if_generation is not None or self.size(key) is not None:
+                self.change({key: (None, if_generation)})
+
+    def change(self, changes: Mapping[str, tuple[bytes | None, Generation | None]]) -> None:
+        """Set or delete several keys in one commit of the archive."""
+        durability: Literal["fsync", "write"] = "fsync" if self._sync else "write"
+        with self._lock:
+            self._close()
+            with ZipStore(self._path, "a", compression=self._compression, durability=durability) as archive:
+                before = {key: archive.get(key, (0, 0), with_generation=True)[1] for key in changes}
+                for key, (_, expected) in changes.items():
+                    check_generation(key, self._fresh(key, before[key]), expected)
+                for key, (value, _) in changes.items():
+                    if value is None:
+                        archive.delete(key)
+                    else:
+                        archive.set(key, value)
+            self._count_repeats(before)
+
+    def _count_repeats(self, before: Mapping[str, Generation]) -> None:
+        """Count equal values that commits have put at the same offset, so that their generations differ."""
+        archive = self._archive()
+        for key, old in before.items():
+            if old != ABSENT and archive.get(key, (0, 0), with_generation=True)[1] == old:
+                self._repeats[key] = self._repeats.get(key, 0) + 1
+
+    def _fresh(self, key: str, generation: Generation) -> Generation:
+        """Return the generation of a member, which differs each time its value is stored."""
+        repeats = self._repeats.get(key)
+        return (*generation, repeats) if repeats and isinstance(generation, tuple) else generation
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        """Yield every key that starts with `prefix`, in no particular order."""
+        with self._lock:
+            return iter([*self._archive().list_prefix(prefix)])
+
+    def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
+        """Return the keys and the prefixes (each ending in ``/``) directly below `prefix`, each sorted."""
+        with self._lock:
+            return self._archive().list_dir(prefix)
+
+    def size(self, key: str) -> int | None:
+        """Return the length of a value in bytes, or ``None`` if there is none."""
+        with self._lock:
+            return self._archive().size(key)
+
+    def close(self) -> None:
+        """Close the archive; it is opened again when it is needed."""
+        with self._lock:
+            self._close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(ZipKeys, compression=self._compression, sync=self._sync), (self._path,)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._path!r})"
+
+    def _archive(self) -> Store:
+        """Return the archive as it is now, open for reading."""
+        try:
+            status = os.stat(self._path)
+        except FileNotFoundError:
+            self._close()
+            return _NOTHING
+        state = (status.st_ino, status.st_mtime_ns, status.st_size)
+        if self._opened is None or self._opened[0] != state:
+            self._close()
+            try:
+                self._opened = (state, ZipStore(self._path, "r"))
+            except NotFoundError:
+                return _NOTHING
+        return self._opened[1]
+
+    def _close(self) -> None:
+        if self._opened is not None:
+            self._opened[1].close()
+            self._opened = None
+
+    def __del__(self) -> None:
+        opened = self.__dict__.get("_opened")
+        if opened is not None:
+            opened[1].close()
+
 
 _METHODS: dict[str, Literal["stored", "deflated"]] = {"store": "stored", "deflate": "deflated"}
-_archives: WeakValueDictionary[tuple[str, str, bool], ZipKeys] = WeakValueDictionary()
-_local_stores: WeakValueDictionary[tuple[str, bool], LocalStore] = WeakValueDictionary()
+_open_stores: WeakValueDictionary[Hashable, Store] = WeakValueDictionary()
 
 
 def store_of(spec: KvStoreSpec) -> Store:
@@ -37,13 +176,17 @@ def store_of(spec: KvStoreSpec) -> Store:
     if os.name != "posix" or root[:1] != "/":  # absolute paths are normalized already: they have no `..`
         root = os.path.abspath(root)
     sync: bool = spec._setting("file_io_sync")
-    store = _local_stores.get((root, sync))
+    try:
+        return _shared((root, sync), LocalStore, root, durability="fsync" if sync else "rename", follow_symlinks=True)
+    except StoreError as error:
+        raise NotDirectoryError(root) from error
+
+
+def _shared(name: Hashable, make: Callable[..., Store], *args: Any, **options: Any) -> Store:
+    """Return the open store of a name, or make it."""
+    store = _open_stores.get(name)
     if store is None:
-        try:
-            store = LocalStore(root, durability="fsync" if sync else "rename", follow_symlinks=True)
-        except StoreError as error:
-            raise NotDirectoryError(root) from error
-        _local_stores[root, sync] = store
+        store = _open_stores[name] = make(*args, **options)
     return store
 
 
@@ -56,14 +199,10 @@ def _archive_of(spec: KvStoreSpec) -> Store:
         raise status("UNIMPLEMENTED", f'"compression" of "{spec._option("compression")}" is not supported')
     path = os.path.abspath(check_file_key(base._path))
     sync: bool = base._setting("file_io_sync")
-    archive = _archives.get((path, method, sync))
-    if archive is None:
-        archive = _archives[path, method, sync] = ZipKeys(path, compression=method, sync=sync)
-    return archive
+    return _shared((path, method, sync), ZipKeys, path, compression=method, sync=sync)
 
 
 _URLS: Final = {"s3": "s3://{bucket}", "gcs": "gs://{bucket}"}
-_stores: WeakValueDictionary[str, Store] = WeakValueDictionary()
 
 
 def remote_store(spec: KvStoreSpec) -> Store:
@@ -77,14 +216,14 @@ def remote_store(spec: KvStoreSpec) -> Store:
         options["default_headers"] = {"x-goog-user-project": project}
     elif kind is HTTP and (headers := spec._option("headers")):
         options["default_headers"] = dict(_header(text) for text in headers)
-    name = json.dumps([url, options], sort_keys=True, default=repr)
-    store = _stores.get(name)
-    if store is None:
-        if (profile := options.pop("profile", None)) is not None:
-            library = import_module("tegula.stores.objects.options")
-            options["credential_provider"] = library.ProfileCredentials(profile)
-        # imported here, as most programs need no remote storage
-        store = _stores[name] = import_module("tegula.stores.objects.urls").open_url(url, options)
+    return _shared(json.dumps([url, options], sort_keys=True, default=repr), _open_url, url, options)
+
+
+def _open_url(url: str, options: dict[str, Any]) -> Store:
+    if (profile := options.pop("profile", None)) is not None:
+        options["credential_provider"] = import_module("tegula.stores.objects.options").ProfileCredentials(profile)
+    # imported here, as most programs need no remote storage
+    store: Store = import_module("tegula.stores.objects.urls").open_url(url, options)
     return store
 
 

@@ -2,41 +2,84 @@
 
 Changes are staged by key, so a chunk that is written twice is stored once. A commit requires that the values from
 which the changes were computed are still current. If they are not, it applies the changes again to the current values;
-with `repeatable_read`, it fails.
+with `repeatable_read`, it fails. Keys of files are compared by their full paths, so that a file is the same key in
+stores with different roots.
 """
 
 from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from tegula.engine.concurrency.pool import for_each
 from tegula.engine.documents.forgetting import forget
 from tegula.errors import ConflictError, TegulaError
-from tegula.stores import Store
-from tegula.tensorstore.errors import StatusError, annotate, as_status, invalid, status, type_error
-from tegula.tensorstore.future import Caught, Future, Promise, background, ready
-from tegula.tensorstore.kvstore.paths import file_error, key_name
-from tegula.tensorstore.kvstore.staging import Changeable, Entry, KeyId, Stage, StagedStore
+from tegula.runtime.frozen import attribute
+from tegula.stores.arguments import (
+    ABSENT,
+    ByteRange,
+    BytesLike,
+    Generation,
+    changed,
+    check_key,
+    clip_range,
+    flat_view,
+    split_children,
+)
+from tegula.stores.capabilities import BlockedKeys, blocked_by
+from tegula.stores.interface import Store
+from tegula.tensorstore.errors import StatusError, as_status, invalid, status, type_error
+from tegula.tensorstore.future import Future, Promise, background, ready
+from tegula.tensorstore.kvstore.paths import key_name, store_error
 
-__all__ = ["Transaction"]
+__all__ = ["StagedStore", "Transaction"]
 
 T = TypeVar("T")
+KeyId: TypeAlias = tuple[object, str]
+"""A key of a transaction: ``"files"`` and a full path, or the identity of a store and a key of it."""
 _ATTEMPTS = 1000
+_next_token = itertools.count(1).__next__
 
 
-def _conflict(entry: Entry) -> StatusError:
+@runtime_checkable
+class _Changeable(Protocol):
+    """A store in which several keys can change in one step."""
+
+    def change(self, changes: dict[str, tuple[bytes | None, Generation | None]]) -> None:
+        """Set or delete the keys if each has its expected generation."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """The state of one key in a transaction.
+
+    An entry that is not written was only read. When the transaction is committed, the key must have the expected
+    generation. The token is the generation of the new value until it is stored; ``None`` as the value deletes the key.
+    The transaction can't be committed if an entry is doomed: a condition was not met.
+    """
+
+    store: Store
+    key: str
+    written: bool = False
+    value: bytes | None = None
+    expected: Generation | None = None
+    token: Generation = ABSENT
+    doomed: bool = False
+
+    def holds(self) -> bool:
+        """Return whether the key still has the expected generation."""
+        if self.expected is None:
+            return not self.doomed
+        return not self.doomed and self.store.get(self.key, (0, 0), with_generation=True)[1] == self.expected
+
+
+def _conflict(entry: _Entry) -> StatusError:
     """Return the error for a key that has changed."""
     return status("ABORTED", f"{key_name(entry.store, entry.key)} has changed")
-
-
-def _failure(entry: Entry, error: TegulaError) -> StatusError:
-    """Return the error for a key that could not be written."""
-    if entry.store.local_directory is not None:
-        return file_error(error, f"{entry.store.local_directory.rstrip('/')}/{entry.key}")
-    return annotate(error, key_name(entry.store, entry.key))
 
 
 class Transaction:
@@ -63,26 +106,41 @@ class Transaction:
     b'1'
     """
 
-    __slots__ = ("__weakref__", "_future", "_lock", "_promise", "_stage", "_state", "_stores")
+    __slots__ = (
+        "__weakref__",
+        "_atomic",
+        "_entries",
+        "_future",
+        "_lock",
+        "_log",
+        "_only",
+        "_performing",
+        "_promise",
+        "_repeatable_read",
+        "_replaying",
+        "_settled",
+        "_state",
+        "_stores",
+    )
 
     def __init__(self, atomic: bool = False, repeatable_read: bool = False) -> None:
-        self._stage = Stage(repeatable_read=bool(repeatable_read), atomic=bool(atomic))
+        self._atomic, self._repeatable_read = bool(atomic), bool(repeatable_read)
+        self._entries: dict[KeyId, _Entry] = {}
+        self._settled: set[KeyId] = set()
+        self._log: list[Callable[[], Any]] = []
+        self._performing, self._replaying = 0, False
+        self._only: tuple[KeyId, Store, str] | None = None
         self._stores: dict[int, StagedStore] = {}
         self._state: Literal["open", "committing", "aborted"] = "open"
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._promise: Promise[None]
         self._future: Future[None]
         self._promise, self._future = Promise.new()
 
-    @property
-    def atomic(self) -> bool:
-        """Whether the transaction must be committed in one step."""
-        return self._stage.atomic
-
-    @property
-    def repeatable_read(self) -> bool:
-        """Whether the commit requires that all values that were read are unchanged."""
-        return self._stage.repeatable_read
+    atomic: bool = attribute("_atomic", "Whether the transaction must be committed in one step.")
+    repeatable_read: bool = attribute(
+        "_repeatable_read", "Whether the commit requires that all values that were read are unchanged."
+    )
 
     @property
     def open(self) -> bool:
@@ -99,10 +157,9 @@ class Transaction:
         """Whether the commit has started."""
         return self._state == "committing"
 
-    @property
-    def future(self) -> Future[None]:
-        """A future that is ready after the commit; after an abort, it has an error."""
-        return self._future
+    future: Future[None] = attribute(
+        "_future", "A future that is ready after the commit; after an abort, it has an error."
+    )
 
     def commit_async(self) -> Future[None]:
         """Start the commit, unless it has started or the transaction was aborted.
@@ -128,16 +185,17 @@ class Transaction:
 
     # --- for stores and drivers
 
-    def _fail(self, error: BaseException) -> None:
-        """Abort with the error that prevents the commit."""
+    def _failed(self, error: StatusError) -> StatusError:
+        """Abort with the error that prevents the commit, and return it."""
         self._abort(error)
+        return error
 
     def _staged(self, store: Store) -> StagedStore:
         """Return a store with the changes of the transaction."""
-        self._gate()
+        self._check_open()
         staged = self._stores.get(id(store))
         if staged is None:
-            staged = self._stores[id(store)] = StagedStore(self._stage, store, self._gate)
+            staged = self._stores[id(store)] = StagedStore(self, store)
         return staged
 
     def _perform(self, function: Callable[..., T], *args: Any) -> T:
@@ -145,21 +203,26 @@ class Transaction:
 
         Its arguments must not be modified until the transaction ends.
         """
-        self._gate()
-        result: T = self._stage.perform(function, *args)
-        return result
+        self._check_open()
+        with self._lock:
+            self._performing += 1
+        try:
+            result = function(*args)
+            self._log.append(partial(function, *args))
+            return result
+        finally:
+            with self._lock:
+                self._performing -= 1
 
     def _refuse_leaving(self) -> None:
         """Raise an error unless the commit has started: an object may depend on changes that are only staged."""
         if self._state != "committing":
             raise invalid("Cannot rebind transaction when existing transaction is uncommitted")
 
-    def _gate(self, error: BaseException | None = None) -> None:
-        if error is not None:
-            self._abort(error)
-        elif self._state == "aborted":
+    def _check_open(self) -> None:
+        if self._state == "aborted":
             raise invalid("Transaction not open (aborted)")
-        elif self._state == "committing" and not self._stage.replaying:
+        if self._state == "committing" and not self._replaying:
             raise invalid("Transaction not open (commit already started)")
 
     def _abort(self, error: BaseException) -> None:
@@ -167,8 +230,47 @@ class Transaction:
             if self._state != "open":
                 return
             self._state = "aborted"
-        self._stage.forget()
+        self._entries, self._log = {}, []
         self._promise.set_exception(error)
+
+    # --- staging
+
+    def _put(self, key_id: KeyId, entry: _Entry) -> None:
+        """Keep a new value until the commit."""
+        if key_id in self._settled:
+            return
+        with self._lock:
+            self._entries[key_id] = entry
+            if not self._performing and not self._replaying:
+                self._log.append(partial(self._put, key_id, entry))
+
+    def _note_read(self, key_id: KeyId, store: Store, key: str, generation: Generation) -> None:
+        """Note which state of a key was read, if reads must be repeatable."""
+        if not self._repeatable_read:
+            return
+        self._involve(key_id, store, key)
+        with self._lock:
+            self._entries.setdefault(key_id, _Entry(store, key, expected=generation))
+
+    def _involve(self, key_id: KeyId, store: Store, key: str) -> None:
+        """Add a key to an atomic transaction, which can have only one key of a store that is not `_Changeable`."""
+        if not self._atomic or isinstance(store, _Changeable):
+            return
+        if self._only is None:
+            self._only = (key_id, store, key)
+        elif self._only[0] != key_id:
+            names = " and ".join(sorted((key_name(*self._only[1:]), key_name(store, key))))
+            raise self._failed(invalid(f"{names} can't change in one step; use a transaction that is not atomic"))
+
+    def _replay(self) -> None:
+        """Drop the new values that were not stored yet, and repeat the calls that made them."""
+        self._entries = {}
+        self._replaying = True
+        try:
+            for action in [*self._log]:
+                action()
+        finally:
+            self._replaying = False
 
     # --- storing
 
@@ -181,14 +283,12 @@ class Transaction:
             return True
 
     def _commit(self) -> None:
-        caught = Caught()
-        with caught:
+        try:
             self._store_or_fail()
             self._promise.set_result(None)
-        if not self._future.done():
-            error = caught.error()
+        except BaseException as error:  # noqa: BLE001 - the future raises it
             self._promise.set_exception(as_status(error) if isinstance(error, TegulaError) else error)
-        self._stage.forget()
+        self._entries, self._log = {}, []
         self._stores.clear()
 
     def _store_or_fail(self) -> None:
@@ -199,29 +299,29 @@ class Transaction:
             self._start_over(*lost)
         raise status("ABORTED", "The values that the transaction has read keep changing")
 
-    def _store_all(self) -> tuple[KeyId, Entry] | None:
+    def _store_all(self) -> tuple[KeyId, _Entry] | None:
         """Store all changes; return a key that another writer has changed, if any."""
-        pending = sorted(self._stage.entries.items(), key=lambda change: id(change[1].store))
+        pending = sorted(self._entries.items(), key=lambda change: id(change[1].store))
         for key_id, entry in pending:
             if not entry.holds():
                 return key_id, entry
-        alone = [(key_id, entry) for key_id, entry in pending if not isinstance(entry.store, Changeable)]
-        together = [(key_id, entry) for key_id, entry in pending if isinstance(entry.store, Changeable)]
+        alone = [(key_id, entry) for key_id, entry in pending if not isinstance(entry.store, _Changeable)]
+        together = [(key_id, entry) for key_id, entry in pending if isinstance(entry.store, _Changeable)]
         for _, group in itertools.groupby(together, key=lambda change: id(change[1].store)):
             lost = self._change([change for change in group if change[1].written])
             if lost is not None:
                 return lost
-        losses: list[tuple[KeyId, Entry]] = []
+        losses: list[tuple[KeyId, _Entry]] = []
         for_each(
             lambda change: self._set(change, losses), [change for change in alone if change[1].written], parallel=True
         )
         return losses[0] if losses else None
 
-    def _change(self, group: list[tuple[KeyId, Entry]]) -> tuple[KeyId, Entry] | None:
+    def _change(self, group: list[tuple[KeyId, _Entry]]) -> tuple[KeyId, _Entry] | None:
         if not group:
             return None
         store = group[0][1].store
-        assert isinstance(store, Changeable)
+        assert isinstance(store, _Changeable)
         try:
             store.change({entry.key: (entry.value, entry.expected) for _, entry in group})
         except ConflictError as error:
@@ -229,10 +329,10 @@ class Transaction:
         finally:
             for _, entry in group:
                 forget(store, entry.key)
-        self._stage.settled.update(key_id for key_id, _ in group)
+        self._settled.update(key_id for key_id, _ in group)
         return None
 
-    def _set(self, change: tuple[KeyId, Entry], losses: list[tuple[KeyId, Entry]]) -> None:
+    def _set(self, change: tuple[KeyId, _Entry], losses: list[tuple[KeyId, _Entry]]) -> None:
         key_id, entry = change
         try:
             if entry.value is None:
@@ -242,18 +342,18 @@ class Transaction:
         except ConflictError:
             losses.append(change)
         except TegulaError as error:
-            raise _failure(entry, error) from error
+            raise store_error(error, entry.store, entry.key) from error
         else:
-            self._stage.settled.add(key_id)
+            self._settled.add(key_id)
         finally:
             forget(entry.store, entry.key)
 
-    def _start_over(self, key_id: KeyId, entry: Entry) -> None:
+    def _start_over(self, key_id: KeyId, entry: _Entry) -> None:
         """Repeat the changes that are not stored yet, as a value that one of them depends on has changed."""
         if self.repeatable_read or entry.doomed:
             raise _conflict(entry)
-        self._stage.replay()
-        if self._stage.entries.get(key_id) is entry:  # the change does not depend on the stored value
+        self._replay()
+        if self._entries.get(key_id) is entry:  # the change does not depend on the stored value
             raise _conflict(entry)
 
     # --- with and async with
@@ -278,3 +378,126 @@ class Transaction:
 
     def __reduce__(self) -> Any:
         raise type_error("cannot pickle 'tensorstore.Transaction' object")
+
+
+class StagedStore(BlockedKeys, Store):
+    """A store as a transaction sees it: the new values of the transaction hide those of the store.
+
+    Examples
+    --------
+    >>> from tegula.stores import MemoryStore
+    >>> base = MemoryStore({"a": b"old"})
+    >>> staged = StagedStore(Transaction(), base)
+    >>> _ = staged.set("a", b"new")
+    >>> staged.get("a"), base.get("a")
+    (b'new', b'old')
+    """
+
+    def __init__(self, transaction: Transaction, store: Store) -> None:
+        self.transaction = transaction
+        self.base = store
+        self.read_only, self.single_writer = store.read_only, store.single_writer
+        self._check_key: Callable[[str], str] = getattr(store, "_check_key", check_key)
+        directory = store.local_directory
+        self._space: object = id(store) if directory is None else "files"
+        self._root = "" if directory is None else directory.rstrip("/") + "/"
+
+    @property
+    def url(self) -> str:
+        """The name of the store."""
+        return self.base.url
+
+    def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
+        """Return the value of `key`, or a range of it, or ``None`` if there is none; see `Store.get`."""
+        self.transaction._check_open()
+        entry = self.transaction._entries.get(self._key_id(key))
+        if entry is not None and entry.written:
+            value = entry.value
+            if value is not None and byte_range is not None:
+                start, stop = clip_range(byte_range, len(value))
+                value = value[start:stop]
+            return (value, entry.token) if with_generation else value
+        value, generation = self.base.get(key, byte_range, with_generation=True)
+        self.transaction._note_read(self._key_id(key), self.base, key, generation)
+        return (value, generation) if with_generation else value
+
+    def set(self, key: str, value: BytesLike, *, if_generation: Generation | None = None) -> Generation:
+        """Keep a new value until the commit; see `Store.set`."""
+        return self._put(key, bytes(flat_view(value, key)), if_generation)
+
+    def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
+        """Delete `key` at the commit; see `Store.delete`."""
+        self._put(key, None, if_generation)
+
+    def change_if(self, key: str, value: bytes | None, expected: Generation | None) -> Generation:
+        """Keep a value, or the deletion of `key`, until the commit, which checks the condition."""
+        known = self.transaction._entries.get(self._key_id(key))
+        if known is None or expected is None:
+            return self._put(key, value, expected, now=False)
+        doomed = expected != (known.token if known.written else known.expected)
+        return self._put(key, value, None, doomed=doomed)
+
+    def confirm(self, key: str, generation: Generation) -> None:
+        """End the transaction with an error if `key` had another generation when it was first read."""
+        known = self.transaction._entries.get(self._key_id(key))
+        if known is not None and not known.written and known.expected != generation:
+            name = key_name(self.base, key)
+            raise self.transaction._failed(status("ABORTED", f"{name} has changed since the transaction first read it"))
+
+    def size(self, key: str) -> int | None:
+        """Return the length of a value in bytes, or ``None`` if there is none."""
+        self.transaction._check_open()
+        entry = self.transaction._entries.get(self._key_id(key))
+        if entry is not None and entry.written:
+            return None if entry.value is None else len(entry.value)
+        return self.base.size(key)
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        """Yield every key that starts with `prefix`, in no particular order."""
+        self.transaction._check_open()
+        keys = set(self.base.list_prefix(prefix))  # which checks the prefix
+        start = self._root + prefix
+        for (space, path), entry in [*self.transaction._entries.items()]:
+            if entry.written and space == self._space and path.startswith(start):
+                (keys.discard if entry.value is None else keys.add)(path[len(self._root) :])
+        return iter(keys)
+
+    def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
+        """Return the keys and the prefixes (each ending in ``/``) directly below `prefix`, each sorted."""
+        return split_children(self.list_prefix(prefix), prefix)
+
+    def blocked_by(self, key: str) -> str | None:
+        """Describe what is in the place of a key of the store; see `BlockedKeys.blocked_by`."""
+        return blocked_by(self.base, self._check_key(key))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base!r})"
+
+    def depend(self, key: str, *, writes: bool) -> None:
+        """Involve `key` in the transaction, for writing or for reading."""
+        self.transaction._check_open()
+        if writes or self.transaction.repeatable_read:
+            self.transaction._involve(self._key_id(key), self.base, key)
+
+    def _key_id(self, key: str) -> KeyId:
+        return self._space, self._root + self._check_key(key)
+
+    def _put(
+        self, key: str, value: bytes | None, expected: Generation | None, *, doomed: bool = False, now: bool = True
+    ) -> Generation:
+        self.transaction._check_open()
+        key_id = self._key_id(key)
+        self.transaction._involve(key_id, self.base, key)
+        known = self.transaction._entries.get(key_id)
+        if known is not None and known.written:
+            if expected is not None and expected != known.token:
+                raise changed(key)
+            expected = known.expected
+            doomed = doomed or known.doomed
+        elif known is not None:  # the commit checks whether it has changed since it was first read
+            expected = known.expected
+        elif now and expected is not None and self.base.get(key, (0, 0), with_generation=True)[1] != expected:
+            raise changed(key)
+        token: Generation = ABSENT if value is None else b"\4" + _next_token().to_bytes(8, "little")
+        self.transaction._put(key_id, _Entry(self.base, key, True, value, expected, token, doomed))
+        return token

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import struct
 import time as clock
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from operator import index
 from typing import Any, Final, Literal, TypeAlias, cast
@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 from tegula.stores import ABSENT, ByteRange, Generation, Store
 from tegula.stores.objects.generations import ObjectGeneration
 from tegula.tensorstore.errors import invalid, status, type_error
+from tegula.tensorstore.json.values import as_bytes, key_text
 
 __all__ = [
     "NO_VALUE",
@@ -20,15 +21,13 @@ __all__ = [
     "ByteSlice",
     "KeyRange",
     "ReadResult",
-    "State",
     "TimestampedStorageGeneration",
-    "as_bytes",
     "decode_generation",
     "encode_generation",
-    "key_text",
     "keys_below",
     "listing_prefix",
     "prefix_of_range",
+    "read_result",
     "stamp",
 ]
 
@@ -39,31 +38,6 @@ NO_VALUE: Final = b"\2"
 """The generation of a key without a value; as a condition, it requires that the key has no value."""
 UNKNOWN: Final = b""
 """The generation that a conditional write returns if its condition is not met."""
-
-
-def as_bytes(value: Any, what: str) -> bytes:
-    """Return text or bytes as bytes."""
-    if isinstance(value, bytes):
-        return value
-    if isinstance(value, str):
-        try:
-            return value.encode()
-        except UnicodeEncodeError:
-            raise type_error(f"{what} can't have lone surrogates: {value!r:.80}") from None
-    if isinstance(value, (bytearray, memoryview)):
-        return bytes(value)
-    raise type_error(f"{what} must be str or bytes, not {type(value).__name__}")
-
-
-def key_text(key: Any) -> str:
-    """Return a key as text; bytes that are not UTF-8 become lone surrogates."""
-    if isinstance(key, str):
-        try:
-            key.encode()
-        except UnicodeEncodeError:
-            raise type_error(f"a key can't have lone surrogates: {key!r}") from None
-        return key
-    return as_bytes(key, "a key").decode("utf-8", "surrogateescape")
 
 
 def encode_generation(generation: Generation) -> bytes:
@@ -101,7 +75,42 @@ def decode_generation(token: bytes) -> Generation:
     return numbers[0] if len(numbers) == 1 else numbers
 
 
-class KeyRange:
+def _checked_state(value: Any, name: str) -> State:
+    if value not in ("unspecified", "missing", "value"):
+        raise type_error(f"{name} must be 'unspecified', 'missing' or 'value', not {value!r}")
+    return cast(State, value)
+
+
+_CONVERSIONS: Final[dict[str, Callable[[Any, str], Any]]] = {
+    **dict.fromkeys(("inclusive_min", "exclusive_max", "generation", "value"), as_bytes),
+    "time": lambda value, _: float(value),
+    "state": _checked_state,
+}
+
+
+_keep: Final = object.__setattr__
+
+
+class _Members:
+    """Base class of values whose members are converted when they are set."""
+
+    __slots__ = ()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        convert = _CONVERSIONS.get(name)
+        _keep(self, name, value if convert is None else convert(value, name))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        names: Iterable[str] = self.__slots__
+        return all(getattr(self, name) == getattr(other, name) for name in names)
+
+    def __hash__(self) -> int:
+        raise type_error(f"unhashable type: 'tensorstore.{type(self).__name__}'")
+
+
+class KeyRange(_Members):
     """A half-open range of keys, in the order of their bytes.
 
     Parameters
@@ -117,55 +126,35 @@ class KeyRange:
     True
     """
 
-    __slots__ = ("_exclusive_max", "_inclusive_min")
+    __slots__ = {  # noqa: RUF023 - in the order of the parameters
+        "inclusive_min": "The lower bound.",
+        "exclusive_max": "The upper bound; empty if there is none.",
+    }
+
+    inclusive_min: bytes
+    exclusive_max: bytes
 
     def __init__(self, inclusive_min: str | bytes = "", exclusive_max: str | bytes = "") -> None:
-        self._inclusive_min = as_bytes(inclusive_min, "inclusive_min")
-        self._exclusive_max = as_bytes(exclusive_max, "exclusive_max")
-
-    @property
-    def inclusive_min(self) -> bytes:
-        """The lower bound."""
-        return self._inclusive_min
-
-    @inclusive_min.setter
-    def inclusive_min(self, value: str | bytes) -> None:
-        self._inclusive_min = as_bytes(value, "inclusive_min")
-
-    @property
-    def exclusive_max(self) -> bytes:
-        """The upper bound; empty if there is none."""
-        return self._exclusive_max
-
-    @exclusive_max.setter
-    def exclusive_max(self, value: str | bytes) -> None:
-        self._exclusive_max = as_bytes(value, "exclusive_max")
+        self.inclusive_min = inclusive_min  # type: ignore[assignment]
+        self.exclusive_max = exclusive_max  # type: ignore[assignment]
 
     @property
     def empty(self) -> bool:
         """Whether the range contains no key."""
-        return bool(self._exclusive_max) and self._inclusive_min >= self._exclusive_max
+        return bool(self.exclusive_max) and self.inclusive_min >= self.exclusive_max
 
     def copy(self) -> KeyRange:
         """Return a copy."""
-        return KeyRange(self._inclusive_min, self._exclusive_max)
+        return KeyRange(self.inclusive_min, self.exclusive_max)
 
     def __contains__(self, key: bytes) -> bool:
-        return self._inclusive_min <= key and not (self._exclusive_max and key >= self._exclusive_max)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, KeyRange):
-            return NotImplemented
-        return (self._inclusive_min, self._exclusive_max) == (other._inclusive_min, other._exclusive_max)
-
-    def __hash__(self) -> int:
-        raise type_error("unhashable type: 'tensorstore.KeyRange'")
+        return self.inclusive_min <= key and not (self.exclusive_max and key >= self.exclusive_max)
 
     def __repr__(self) -> str:
-        return f"KvStore.KeyRange({self._inclusive_min!r}, {self._exclusive_max!r})"
+        return f"KvStore.KeyRange({self.inclusive_min!r}, {self.exclusive_max!r})"
 
 
-class TimestampedStorageGeneration:
+class TimestampedStorageGeneration(_Members):
     """The generation of a key, and the time at which it was current.
 
     Parameters
@@ -176,43 +165,29 @@ class TimestampedStorageGeneration:
         Seconds since the epoch.
     """
 
-    __slots__ = ("_generation", "time")
+    __slots__ = {"generation": "The generation.", "time": "Seconds since the epoch."}
+
+    generation: bytes
+    time: float
 
     def __init__(self, generation: str | bytes = b"", time: float = float("-inf")) -> None:
-        self._generation = as_bytes(generation, "generation")
-        self.time = float(time)
-
-    @property
-    def generation(self) -> bytes:
-        """The generation."""
-        return self._generation
-
-    @generation.setter
-    def generation(self, value: str | bytes) -> None:
-        self._generation = as_bytes(value, "generation")
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, TimestampedStorageGeneration):
-            return NotImplemented
-        return (self._generation, self.time) == (other._generation, other.time)
-
-    def __hash__(self) -> int:
-        raise type_error("unhashable type: 'tensorstore.TimestampedStorageGeneration'")
+        self.generation = generation  # type: ignore[assignment]
+        self.time = time
 
     def __repr__(self) -> str:
         shown = f"{self.time:.6f}" if abs(self.time) != float("inf") else str(self.time)
-        return f"KvStore.TimestampedStorageGeneration({self._generation!r}, {shown})"
+        return f"KvStore.TimestampedStorageGeneration({self.generation!r}, {shown})"
 
 
 def stamp(generation: bytes, time: float | None = None) -> TimestampedStorageGeneration:
     """Return a generation with a time, by default now."""
     stamped: TimestampedStorageGeneration = object.__new__(TimestampedStorageGeneration)
-    stamped._generation = generation
-    stamped.time = clock.time() if time is None else time
+    _keep(stamped, "generation", generation)  # it needs no conversion
+    _keep(stamped, "time", clock.time() if time is None else time)
     return stamped
 
 
-class ReadResult:
+class ReadResult(_Members):
     """The result of a read.
 
     Parameters
@@ -230,7 +205,16 @@ class ReadResult:
     b'abc'
     """
 
-    __slots__ = ("_state", "_value", "stamp")
+    __slots__ = {  # noqa: RUF023 - as above
+        "state": "Whether there is a value.",
+        "value": "The value; empty if there is none.",
+        "stamp": "The generation of the key.",
+    }
+    __eq__, __hash__ = object.__eq__, object.__hash__
+
+    state: State
+    value: bytes
+    stamp: TimestampedStorageGeneration
 
     def __init__(
         self,
@@ -239,31 +223,20 @@ class ReadResult:
         stamp: TimestampedStorageGeneration | None = None,
     ) -> None:
         self.state = state
-        self.value = value
+        self.value = value  # type: ignore[assignment]
         self.stamp = TimestampedStorageGeneration() if stamp is None else stamp
 
-    @property
-    def state(self) -> State:
-        """Whether there is a value."""
-        return self._state
-
-    @state.setter
-    def state(self, state: State) -> None:
-        if state not in ("unspecified", "missing", "value"):
-            raise type_error(f"state must be 'unspecified', 'missing' or 'value', not {state!r}")
-        self._state: State = state
-
-    @property
-    def value(self) -> bytes:
-        """The value; empty if there is none."""
-        return self._value
-
-    @value.setter
-    def value(self, value: str | bytes) -> None:
-        self._value = as_bytes(value, "value")
-
     def __repr__(self) -> str:
-        return f"KvStore.ReadResult(state={self._state!r}, value={self._value!r}, stamp={self.stamp!r})"
+        return f"KvStore.ReadResult(state={self.state!r}, value={self.value!r}, stamp={self.stamp!r})"
+
+
+def read_result(state: State, value: bytes, stamped: TimestampedStorageGeneration) -> ReadResult:
+    """Return a result whose members need no conversion."""
+    result: ReadResult = object.__new__(ReadResult)
+    _keep(result, "state", state)
+    _keep(result, "value", value)
+    _keep(result, "stamp", stamped)
+    return result
 
 
 class ByteSlice:

@@ -72,18 +72,8 @@ DRIVERS: Final[dict[str, str]] = {
 }
 """Drivers by name, as ``module:class``; each is imported when it is first used."""
 
-URL_SCHEMES: Final[dict[str, str]] = {
-    "zarr2": "zarr",
-    "zarr3": "zarr3",
-    "n5": "n5",
-    "zarr1": "zarr1",
-    "bcolz": "bcolz",
-    "json": "json",
-    "auto": "auto",
-    "array": "array",
-    "cast": "cast",
-}
-"""The driver for each scheme that a URL may end in, such as ``zarr2`` in ``file:///tmp/a|zarr2:``."""
+URL_SCHEMES: Final = frozenset(("zarr2", "zarr3", "n5", "zarr1", "bcolz", "json", "auto"))
+"""Drivers that are also the scheme a URL may end in, such as ``zarr2`` in ``file:///tmp/a|zarr2:``."""
 
 
 @cache

@@ -11,26 +11,25 @@ from typing import Any
 import numpy.typing as npt
 
 from tegula.errors import TegulaError
+from tegula.runtime.frozen import attribute
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.dtypes import dtype
-from tegula.tensorstore.constraints.schema import Schema
-from tegula.tensorstore.constraints.schema_views import fill_through, layout_through, units_through
+from tegula.tensorstore.constraints.schema import Schema, fill_through, layout_through, units_through
 from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.context import Context, SpecBuilder
-from tegula.tensorstore.errors import StatusError, annotate, invalid, type_error
+from tegula.tensorstore.errors import StatusError, annotate, checked, invalid, type_error
 from tegula.tensorstore.index.dim import Dim
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.output_maps import OutputIndexMap
 from tegula.tensorstore.index.transform import Indexable, IndexTransform, compose, identity
-from tegula.tensorstore.json.arguments import only_json
-from tegula.tensorstore.json.binding import MISSING, integer, member, obj, string
+from tegula.tensorstore.json.binding import MISSING, integer, member, obj, only_json, string
 from tegula.tensorstore.json.values import pretty, to_json_value
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening, OpenMode, find_driver
 from tegula.tensorstore.spec.urls import driver_json_of_url, url_of
 
-__all__ = ["OpenMode", "Spec", "merged_flags"]
+__all__ = ["OpenMode", "Spec"]
 
 _FLAGS = tuple(field.name for field in fields(OpenMode))
 _MODES = frozenset(("open_mode", *_FLAGS))
@@ -48,8 +47,8 @@ def merged_flags(flags: OpenMode, options: dict[str, Any]) -> OpenMode:
     if options.keys().isdisjoint(_MODES):
         return flags
     mode = options.pop("open_mode", None)
-    if mode is not None and not isinstance(mode, OpenMode):
-        raise type_error("Invalid open_mode")
+    if mode is not None:
+        checked("open_mode", mode, OpenMode)
     requested = [bool(options.pop(name, None)) for name in _FLAGS]
     before = [getattr(flags, name) for name in _FLAGS]
     wanted = [False] * len(_FLAGS) if mode is None else [getattr(mode, name) for name in _FLAGS]
@@ -130,10 +129,9 @@ class Spec(Indexable):
 
     # --- properties
 
-    @property
-    def transform(self) -> IndexTransform | None:
-        """The transform from the spec's domain to that of the stored array; None if the domain is unknown."""
-        return self._view
+    transform: IndexTransform | None = attribute(
+        "_view", "The transform from the spec's domain to that of the stored array; None if the domain is unknown."
+    )
 
     @property
     def domain(self) -> IndexDomain | None:
@@ -166,10 +164,7 @@ class Spec(Indexable):
         """Number of elements."""
         return self._transform().domain.size
 
-    @property
-    def dtype(self) -> dtype | None:
-        """The data type; None if it is unknown."""
-        return self._driver.schema.dtype
+    dtype: dtype | None = attribute("_driver.schema.dtype", "The data type; None if it is unknown.")
 
     @property
     def schema(self) -> Schema:
@@ -366,7 +361,7 @@ def _updated(spec: Spec, options: dict[str, Any]) -> Spec:
     """Return a spec with further constraints, given as in `Spec.update`."""
     options = {name: value for name, value in options.items() if value is not None}
     if len(options) == 1 and "context" in options:
-        return Spec._of(spec._driver.bound(_context(options["context"])), spec._view)
+        return Spec._of(spec._driver.bound(checked("context", options["context"], Context)), spec._view)
     # changes of the driver's members
     flags = merged_flags(spec._driver.flags, options)
     changes: dict[str, Any] = {}
@@ -394,7 +389,7 @@ def _updated(spec: Spec, options: dict[str, Any]) -> Spec:
     if changes or flags is not driver.flags:
         driver = driver.merge(flags=flags, **changes)
     if "context" in binding:
-        driver = driver.bound(_context(binding["context"]))
+        driver = driver.bound(checked("context", binding["context"], Context))
     if binding.get("unbind_context"):
         driver = driver.unbound()
     if binding.get("strip_context"):
@@ -410,12 +405,6 @@ def _identity_view(driver: DriverSpec) -> IndexTransform | None:
     """Return the identity over the domain of an array, if the domain is known."""
     domain = driver.get_domain()
     return None if domain is None else identity(domain)
-
-
-def _context(value: Any) -> Context:
-    if not isinstance(value, Context):
-        raise type_error("Invalid context")
-    return value
 
 
 def _recheck(name: str, value: Any) -> Any:

@@ -13,8 +13,7 @@ from tegula.indexing import Affine, Transform, whole
 from tegula.indexing.transform import extent
 from tegula.reductions import METHODS, downsample_values, supports
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
-from tegula.tensorstore.constraints.schema import Schema
-from tegula.tensorstore.constraints.schema_views import fill_through, layout_through, units_through
+from tegula.tensorstore.constraints.schema import Schema, fill_through, layout_through, units_through
 from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.virtual import AdapterDriver, VirtualSpec, read_base
 from tegula.tensorstore.errors import StatusError, annotate, invalid
