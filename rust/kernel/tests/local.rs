@@ -584,14 +584,18 @@ fn waiting_for_a_turn_ends_with_the_value() {
     let store = place.store();
     store.set("a", &[b"1"], None).unwrap();
     let held = store.open_for_change("a").unwrap().unwrap();
-    let done = AtomicUsize::new(0);
+    let (begun, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| {
+            begun.store(1, Ordering::SeqCst);
             let mut value = store.open_for_change("a").unwrap().unwrap();
             assert_eq!(all(&mut *value).unwrap(), b"2");
             done.store(1, Ordering::SeqCst);
         });
-        std::thread::sleep(Duration::from_millis(50));
+        while begun.load(Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_millis(200));
         assert_eq!(done.load(Ordering::SeqCst), 0);
         store.set("a", &[b"2"], None).unwrap();
         std::thread::sleep(Duration::from_millis(50));
