@@ -161,15 +161,22 @@ def test_names_of_dimensions_come_back(names: Any) -> None:
         assert tegula.open(store).dimension_names == names
 
 
-def test_units_go_to_other_formats_and_back() -> None:
-    stated = {"axes": ["x", "y"], "units": ["nm", "s"], "resolution": [4, 0.5]}
+@pytest.mark.parametrize(
+    ("stated", "units"),
+    [
+        ({"units": ["nm", "s"], "resolution": [4, 0.5]}, ["0.5 s", "4 nm"]),
+        ({"units": ["1/cm", "2 nm"], "resolution": [4, 1]}, ["1 2 nm", "4 1/cm"]),
+    ],
+)
+def test_units_go_to_other_formats_and_back(stated: dict[str, Any], units: Any) -> None:
+    stated = {"axes": ["x", "y"], **stated}
     store = tegula.MemoryStore({KEY: json.dumps({**PLAIN, **stated}).encode()})
     for format in ("zarr3", "zarr2", "zarr1"):
         there, back = tegula.MemoryStore(), tegula.MemoryStore()
         tegula.convert(store, there, format=format)
         array = tegula.open_array(there)
         assert array.dimension_names == ("y", "x")
-        assert array.attrs["dimension_units"] == ["0.5 s", "4 nm"]
+        assert array.attrs["dimension_units"] == units
         assert not {"axes", "units", "resolution"} & {*array.attrs}
         tegula.convert(there, back, format="n5")
         assert {**tegula.open_array(back).attrs} == stated

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from math import isfinite
+from math import isfinite, isinf
 from typing import Any, Final, NamedTuple
 
-__all__ = ["UNITS", "Step", "of_level", "resolution_steps", "stated_steps", "steps_text", "units_steps"]
+__all__ = [
+    "UNITS", "Step", "of_level", "parsed_unit", "resolution_steps", "stated_steps", "steps_text", "units_steps"
+]  # fmt: skip
 
 UNITS: Final = "dimension_units"
 """The attribute in which TensorStore states length and unit of an element along each axis, such as ``"4 nm"``."""
@@ -17,7 +19,8 @@ _PIXELS: Final = "pixelResolution"
 """The attribute of n5-viewer with the distances along all axes, from the fastest to the slowest, and their unit."""
 _KEYS: Final = frozenset({UNITS, _TRANSFORM, _PIXELS, "units"})
 _EXACT: Final = 2**53
-_LENGTH: Final = re.compile(r"(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)?\s*(\D.*|)")
+_NUMBER: Final = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+_SPACE: Final = " \t\n\r\v\f"
 
 
 class Step(NamedTuple):
@@ -83,8 +86,28 @@ def units_steps(value: Any, ndim: int) -> Steps | None:
     """
     if not isinstance(value, list) or len(value) != ndim:
         return None
-    found = [_LENGTH.fullmatch(text) if isinstance(text, str) else None for text in value]
-    return _steps([float(match[1] or 1) for match in found if match], [match[2] if match else None for match in found])
+    if not all(isinstance(text, str) for text in value):
+        return None
+    parsed = [parsed_unit(text) for text in value]
+    return _steps([length for length, _ in parsed], [unit for _, unit in parsed])
+
+
+def parsed_unit(text: str) -> tuple[float, str]:
+    """Return a number and the unit after it, either of which may be missing, as TensorStore reads them.
+
+    Examples
+    --------
+    >>> parsed_unit(" .5 nm"), parsed_unit("1/cm"), parsed_unit("nm")
+    ((0.5, 'nm'), (1.0, '/cm'), (1.0, 'nm'))
+    """
+    text = text.strip(_SPACE)
+    match = _NUMBER.match(text)
+    if match is None:
+        return 1.0, text
+    number = float(match[0])
+    if isinf(number) or (number == 0 and match[0].lower().partition("e")[0].strip("+-0.")):
+        return 1.0, text  # it has no form in 64 bits
+    return number, text[match.end() :].strip(_SPACE)
 
 
 def resolution_steps(attributes: Mapping[str, Any], ndim: int) -> Steps | None:
