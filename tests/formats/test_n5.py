@@ -182,6 +182,42 @@ def test_units_go_to_other_formats_and_back(stated: dict[str, Any], units: Any) 
         assert {**tegula.open_array(back).attrs} == stated
 
 
+@pytest.mark.parametrize(
+    ("units", "resolution"),
+    [
+        (["4 nm", None], {"units": ["", "nm"], "resolution": [1, 4]}),
+        (["1 x\ny", "4 nm"], {"units": ["nm", "x\ny"], "resolution": [4, 1]}),
+        (["4 nm", "0 nm"], None), (["4 nm", "-4 nm"], None), ([1, 2], None), ([None, None], None), (["4 nm"], None),
+        ("4 nm", None), ([], None), ([["4 nm"], "4 nm"], None), ({"x": "4 nm"}, None), (None, None), (0, None),
+    ],
+)  # fmt: skip
+def test_units_that_n5_has_no_form_for_stay(units: Any, resolution: dict[str, Any] | None) -> None:
+    stated = {"dimension_units": units}
+    source, there, back = tegula.MemoryStore(), tegula.MemoryStore(), tegula.MemoryStore()
+    array = tegula.create_array(source, shape=(4, 6), dtype="u2", attributes=stated)
+    tegula.convert(source, there, format="n5")
+    created = tegula.create_array(tegula.MemoryStore(), shape=(4, 6), dtype="u2", format="n5", attributes=stated)
+    for found in (tegula.open_array(there), created):
+        stays = resolution is None or None in units
+        assert {**found.attrs} == (stated if stays else {}) | (resolution or {})
+        assert found.info.get("Spacing") == array.info.get("Spacing")
+    tegula.convert(there, back, format="zarr3")
+    assert {**tegula.open_array(back).attrs} == stated
+    tegula.convert(back, again := tegula.MemoryStore(), format="n5")
+    assert {**tegula.open_array(again).attrs} == {**tegula.open_array(there).attrs}
+
+
+def test_a_view_of_n5_keeps_units_of_some_axes() -> None:
+    zarr = pytest.importorskip("zarr", minversion="3")
+    tz = pytest.importorskip("tegula.zarr")
+    store = tegula.MemoryStore()
+    tegula.create_array(store, shape=(4, 6), dtype="u2", format="n5")
+    for units in (["4 nm", None], [None, None], ["4 nm", "0 nm"], ["4 nm", "8 nm"]):
+        zarr.open_array(tz.store(store), mode="r+").attrs.update({"dimension_units": units})
+        assert zarr.open_array(tz.store(store), mode="r").attrs["dimension_units"] == units
+    assert {**tegula.open_array(store).attrs} == {"units": ["nm", "nm"], "resolution": [8, 4]}
+
+
 COSEM = {
     "pixelResolution": {"dimensions": [4.0, 8.5, 5.24], "unit": "nm"},
     "transform": {"axes": ["z", "y", "x"], "scale": [5.24, 8.5, 4], "translate": [0, 2, 0], "units": ["nm"] * 3},

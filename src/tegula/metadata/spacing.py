@@ -63,33 +63,36 @@ def stated_steps(attributes: Mapping[str, Any], ndim: int, *, fastest_first: boo
     """
     if _KEYS.isdisjoint(attributes):
         return None
-    stated = [units_steps(attributes.get(UNITS), ndim)]
+    stated = [_transform_steps(attributes.get(_TRANSFORM), ndim)]
     # with factors these are for some programs those of the array that was downsampled
     factors = attributes.get("downsamplingFactors", [1])
     if isinstance(factors, list) and all(factor == 1 for factor in factors):
         stated.append(resolution_steps(attributes, ndim) if fastest_first else None)
-        pixels = attributes.get(_PIXELS)
-        if isinstance(pixels, Mapping):
-            stated.append(_steps(pixels.get("dimensions"), [pixels.get("unit")] * ndim)[::-1])
-    found = [steps for steps in (*stated, _transform_steps(attributes.get(_TRANSFORM), ndim)) if steps]
+        stated.append(_pixel_steps(attributes.get(_PIXELS), ndim))
+    found = [steps for steps in stated if steps]
+    if units := units_steps(attributes.get(UNITS), ndim):
+        # an axis without a unit is one that this attribute does not describe
+        others = found[0] if found else units
+        given = zip(attributes[UNITS], units, others)
+        found.append(tuple(other if value is None else step for value, step, other in given))
     alike = {tuple((step.length, step.unit) for step in steps) for steps in found}
-    return found[-1] if len(alike) == 1 else None
+    return found[0] if len(alike) == 1 else None
 
 
 def units_steps(value: Any, ndim: int) -> Steps | None:
     """Return what an attribute `UNITS` states, ``None`` unless it does for that many axes.
 
+    An axis may have none (``null``), as in TensorStore, but not each.
+
     Examples
     --------
-    >>> units_steps(["0.5 s", "nm"], 2)
-    (Step(length=0.5, unit='s', start=0), Step(length=1, unit='nm', start=0))
+    >>> units_steps(["0.5 s", "nm", None], 3)
+    (Step(length=0.5, unit='s', start=0), Step(length=1, unit='nm', start=0), Step(length=1, unit='', start=0))
     """
-    if not isinstance(value, list) or len(value) != ndim:
+    if not isinstance(value, list) or len(value) != ndim or {*map(type, value)} - {type(None)} != {str}:
         return None
-    if not all(isinstance(text, str) for text in value):
-        return None
-    parsed = [parsed_unit(text) for text in value]
-    return _steps([length for length, _ in parsed], [unit for _, unit in parsed])
+    parsed = [parsed_unit(text or "") for text in value]
+    return _steps([length for length, _ in parsed], [unit for _, unit in parsed], ndim)
 
 
 def parsed_unit(text: str) -> tuple[float, str]:
@@ -112,29 +115,34 @@ def parsed_unit(text: str) -> tuple[float, str]:
 
 def resolution_steps(attributes: Mapping[str, Any], ndim: int) -> Steps | None:
     """Return what ``units`` and ``resolution`` state in N5."""
-    found = _steps(attributes.get("resolution", [1] * ndim), attributes.get("units"))
-    return found[::-1] if len(found) == ndim else None
+    found = _steps(attributes.get("resolution", [1] * ndim), attributes.get("units"), ndim)
+    return found and found[::-1]
+
+
+def _pixel_steps(value: Any, ndim: int) -> Steps | None:
+    """Return what an attribute `_PIXELS` states, ``None`` unless it does for that many axes."""
+    found = _steps(value.get("dimensions"), [value.get("unit")] * ndim, ndim) if isinstance(value, Mapping) else None
+    return found and found[::-1]
 
 
 def _transform_steps(value: Any, ndim: int) -> Steps | None:
     """Return what an attribute `_TRANSFORM` states, ``None`` unless it does for that many axes."""
     if not isinstance(value, Mapping):
         return None
-    found = _steps(value.get("scale"), value.get("units"), value.get("translate", [0] * ndim))
-    return found if len(found) == ndim else None
+    return _steps(value.get("scale"), value.get("units"), ndim, value.get("translate", [0] * ndim))
 
 
-def _steps(lengths: Any, units: Any, starts: Any = None) -> Steps:
-    """Return steps, none unless there are lists of as many units and positive numbers."""
-    starts = [0] * len(lengths) if starts is None and isinstance(lengths, list) else starts
-    if not all(isinstance(values, list) for values in (lengths, units, starts)):
-        return ()
-    if not len(lengths) == len(units) == len(starts) or not all(isinstance(unit, str) for unit in units):
-        return ()
+def _steps(lengths: Any, units: Any, ndim: int, starts: Any = None) -> Steps | None:
+    """Return steps, ``None`` unless there are lists of as many units and positive numbers as axes."""
+    starts = [0] * ndim if starts is None else starts
+    if not all(isinstance(values, list) and len(values) == ndim for values in (lengths, units, starts)):
+        return None
+    if not all(isinstance(unit, str) for unit in units):
+        return None
     if any(type(number) not in (int, float) or not isfinite(number) for number in (*lengths, *starts)):
-        return ()
+        return None
     if any(length <= 0 for length in lengths):
-        return ()
+        return None
     return tuple(Step(_plain(length), unit, _plain(start)) for length, unit, start in zip(lengths, units, starts))
 
 
@@ -154,14 +162,15 @@ def of_level(attributes: Mapping[str, Any], ndim: int, factors: Sequence[int], m
     out = dict(attributes)
     units, transform = units_steps(out.get(UNITS), ndim), _transform_steps(out.get(_TRANSFORM), ndim)
     if units:
-        out[UNITS] = [str(_scaled(step, factor, method)) for step, factor in zip(units, factors)]
+        texts = [str(_scaled(step, factor, method)) for step, factor in zip(units, factors)]
+        out[UNITS] = [None if value is None else text for value, text in zip(out[UNITS], texts)]
     if transform:
         steps = [_scaled(step, factor, method) for step, factor in zip(transform, factors)]
         placed = {"scale": [step.length for step in steps], "translate": [step.start for step in steps]}
         out[_TRANSFORM] = {**out[_TRANSFORM], **placed}
     pixels = out.get(_PIXELS)
     if isinstance(pixels, Mapping):
-        lengths = _steps(pixels.get("dimensions"), [""] * ndim)
+        lengths = _steps(pixels.get("dimensions"), [""] * ndim, ndim) or ()
         new = [_scaled(step, factor, method).length for step, factor in zip(lengths, factors[::-1])]
         out[_PIXELS] = {**pixels, "dimensions": new} if new else pixels
     return out
