@@ -142,6 +142,11 @@ def test_attributes_are_changed_beside_the_description() -> None:
         ({"transform": {"axes": ["y", "x"], "units": ["nm", "nm"]}}, ("y", "x")),
         ({"transform": {"axes": ["y", "x"]}, "axes": ["x", "y"]}, ("y", "x")),
         ({"transform": {"axes": ["x", "y"]}, "axes": ["x", "y"]}, None),
+        ({"transform": {"order": "C", "axes": ["y", "x"]}}, ("y", "x")),
+        ({"transform": {"order": None, "axes": ["y", "x"]}}, ("y", "x")),
+        ({"transform": {"order": "F", "axes": ["x", "y"]}, "axes": ["x", "y"]}, ("y", "x")),
+        ({"transform": {"order": "K", "axes": ["y", "x"]}}, None),
+        ({"transform": {"order": ["F"], "axes": ["y", "x"]}}, None),
         ({"_ARRAY_DIMENSIONS": ["y", "x"]}, ("y", "x")),
         ({"_ARRAY_DIMENSIONS": ["a", "b"], "axes": ["x", "y"]}, None),
     ],
@@ -287,6 +292,31 @@ def test_places_of_elements_are_coordinates_and_those_of_a_pyramid() -> None:
     assert level.attrs["pixelResolution"] == {"dimensions": [8, 17, 10.48], "unit": "nm"}
     tegula.downsample(store, other := tegula.MemoryStore(), levels=1, scale=1)
     assert "unit" not in tegula.open_group(other).attrs["ome"]["multiscales"][0]["axes"][0]
+
+
+def test_distances_and_places_in_the_order_of_n5() -> None:
+    xr = pytest.importorskip("xarray")
+    stated = {"order": "F", "axes": ["x", "y"], "scale": [4, 8], "units": ["nm", "um"], "translate": [0, 1]}
+    store, there, back = tegula.MemoryStore(), tegula.MemoryStore(), tegula.MemoryStore()
+    tegula.create_array(store, shape=(2, 3), dtype="u1", format="n5", attributes={"transform": stated})
+    found = xr.open_dataset(store, engine="tegula")
+    assert {name: (found[name].values.tolist(), found[name].attrs["units"]) for name in found.coords} == {
+        "y": ([1, 9], "um"), "x": ([0, 4, 8], "nm")
+    }  # fmt: skip
+    tegula.convert(store, there, format="zarr3")
+    array = tegula.open_array(there)
+    assert array.dimension_names == ("y", "x")
+    assert {**array.attrs} == {"transform": stated, "dimension_units": ["8 um", "4 nm"]}
+    tegula.convert(there, back, format="n5")
+    assert {**tegula.open_array(back).attrs} == {"transform": stated, "axes": ["x", "y"]}
+    for source in (store, there):
+        tegula.downsample(source, target := tegula.MemoryStore(), levels=1, factors={"x": 4})
+        level = tegula.open_array(target, path="s1")
+        assert level.attrs["transform"] == stated | {"scale": [16, 8], "translate": [6, 1]}
+        assert level.info["Spacing"] == "8 um × 16 nm, from (1, 6)"
+    unclear = {"transform": stated | {"order": "K"}}
+    array = tegula.create_array(tegula.MemoryStore(), shape=(2, 3), dtype="u1", attributes=unclear)
+    assert "Spacing" not in array.info
 
 
 def test_coordinates_that_are_stored_or_not_the_same_are_not_made() -> None:

@@ -23,7 +23,7 @@ from tegula.metadata.chunk_keys import N5_KEYS
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, NodeMetadata
 from tegula.metadata.nodes import GroupMetadata as Group
-from tegula.metadata.spacing import UNITS, resolution_steps, stated_steps, units_steps
+from tegula.metadata.spacing import UNITS, resolution_steps, stated_steps, transform_of, units_steps
 
 __all__ = [
     "DEFAULT_COMPRESSORS",
@@ -312,12 +312,12 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
 def _names_in(attributes: Mapping[str, Any], ndim: int) -> tuple[str | None, ...] | None:
     """Return the names of the dimensions, if attributes agree on them.
 
-    They are in ``_ARRAY_DIMENSIONS`` (xarray) or ``transform.axes`` (COSEM), from the slowest axis to the fastest, and
-    in ``axes`` (TensorStore, OpenOrganelle), in the order of N5.
+    They are in ``_ARRAY_DIMENSIONS`` (xarray) or ``transform.axes`` (COSEM), from the slowest axis to the fastest
+    unless ``transform.order`` is ``"F"``, and in ``axes`` (TensorStore, OpenOrganelle), in the order of N5.
     """
-    transform = attributes.get("transform")
+    transform = transform_of(attributes)
     orders = [names_in(attributes, ndim), _axes(attributes.get("axes"), ndim, -1)]
-    orders.append(_axes(transform.get("axes"), ndim, 1) if isinstance(transform, dict) else None)
+    orders.append(_axes(transform.get("axes"), ndim, 1) if transform is not None else None)
     stated = [names for names in orders if names is not None]
     return stated[0] if stated and all(names == stated[0] for names in stated) else None
 

@@ -8,13 +8,14 @@ from math import isfinite, isinf
 from typing import Any, Final, NamedTuple
 
 __all__ = [
-    "UNITS", "Step", "of_level", "parsed_unit", "resolution_steps", "stated_steps", "steps_text", "units_steps"
+    "UNITS", "Step", "of_level", "parsed_unit", "resolution_steps", "stated_steps", "steps_text", "transform_of",
+    "units_steps",
 ]  # fmt: skip
 
 UNITS: Final = "dimension_units"
 """The attribute in which TensorStore states length and unit of an element along each axis, such as ``"4 nm"``."""
 _TRANSFORM: Final = "transform"
-"""The attribute of COSEM with axes, units, distances and places, from the slowest axis to the fastest."""
+"""The attribute of COSEM with axes, units, distances and places; see `transform_of`."""
 _PIXELS: Final = "pixelResolution"
 """The attribute of n5-viewer with the distances along all axes, from the fastest to the slowest, and their unit."""
 _KEYS: Final = frozenset({UNITS, _TRANSFORM, _PIXELS, "units"})
@@ -63,7 +64,7 @@ def stated_steps(attributes: Mapping[str, Any], ndim: int, *, fastest_first: boo
     """
     if _KEYS.isdisjoint(attributes):
         return None
-    stated = [_transform_steps(attributes.get(_TRANSFORM), ndim)]
+    stated = [_transform_steps(attributes, ndim)]
     # with factors these are for some programs those of the array that was downsampled
     factors = attributes.get("downsamplingFactors", [1])
     if isinstance(factors, list) and all(factor == 1 for factor in factors):
@@ -125,9 +126,28 @@ def _pixel_steps(value: Any, ndim: int) -> Steps | None:
     return found and found[::-1]
 
 
-def _transform_steps(value: Any, ndim: int) -> Steps | None:
+def transform_of(attributes: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the attribute `_TRANSFORM` with its lists from the slowest axis to the fastest, ``None`` if it is unclear.
+
+    They are in this order unless ``order`` is ``"F"``, for programs that list axes as N5 does. The reverse is the same.
+
+    Examples
+    --------
+    >>> transform_of({"transform": {"order": "F", "axes": ["x", "y"], "scale": [4, 8]}})
+    {'order': 'F', 'axes': ['y', 'x'], 'scale': [8, 4]}
+    """
+    value = attributes.get(_TRANSFORM)
+    if not isinstance(value, Mapping) or value.get("order") not in (None, "C", "F"):
+        return None
+    if value.get("order") != "F":
+        return value
+    return {name: member[::-1] if isinstance(member, list) else member for name, member in value.items()}
+
+
+def _transform_steps(attributes: Mapping[str, Any], ndim: int) -> Steps | None:
     """Return what an attribute `_TRANSFORM` states, ``None`` unless it does for that many axes."""
-    if not isinstance(value, Mapping):
+    value = transform_of(attributes)
+    if value is None:
         return None
     return _steps(value.get("scale"), value.get("units"), ndim, value.get("translate", [0] * ndim))
 
@@ -160,14 +180,14 @@ def of_level(attributes: Mapping[str, Any], ndim: int, factors: Sequence[int], m
     {'dimension_units': ['8 nm', '0.5 s']}
     """
     out = dict(attributes)
-    units, transform = units_steps(out.get(UNITS), ndim), _transform_steps(out.get(_TRANSFORM), ndim)
+    units, transform = units_steps(out.get(UNITS), ndim), _transform_steps(out, ndim)
     if units:
         texts = [str(_scaled(step, factor, method)) for step, factor in zip(units, factors)]
         out[UNITS] = [None if value is None else text for value, text in zip(out[UNITS], texts)]
     if transform:
         steps = [_scaled(step, factor, method) for step, factor in zip(transform, factors)]
         placed = {"scale": [step.length for step in steps], "translate": [step.start for step in steps]}
-        out[_TRANSFORM] = {**out[_TRANSFORM], **placed}
+        out[_TRANSFORM] = transform_of({_TRANSFORM: {**(transform_of(out) or {}), **placed}})
     pixels = out.get(_PIXELS)
     if isinstance(pixels, Mapping):
         lengths = _steps(pixels.get("dimensions"), [""] * ndim, ndim) or ()
