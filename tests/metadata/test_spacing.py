@@ -1,6 +1,8 @@
 """Where elements lie: what attributes state, and what they state of levels of a pyramid."""
 
+import json
 import time
+from typing import Any
 
 import pytest
 
@@ -60,3 +62,64 @@ def test_an_axis_without_a_unit_has_none_in_xarray_and_in_pyramids() -> None:
     (pyramid,) = tegula.open_group(target).attrs["ome"]["multiscales"]
     assert [axis.get("unit") for axis in pyramid["axes"]] == [None, "nanometer", "nanometer"]
     assert tegula.open_array(target, path="s1").attrs["dimension_units"] == [None, "8 nm", "16 nm"]
+
+
+HUGE = 10**400
+
+
+@pytest.mark.parametrize(
+    ("format", "attributes"),
+    [
+        ("zarr3", {"transform": {"scale": [HUGE, 1], "units": ["nm", "nm"]}}),
+        ("zarr3", {"transform": {"scale": [1, 1], "units": ["nm", "nm"], "translate": [0, -HUGE]}}),
+        ("zarr3", {"pixelResolution": {"dimensions": [HUGE, 1], "unit": "nm"}}),
+        ("n5", {"units": ["nm", "nm"], "resolution": [HUGE, 1]}),
+    ],
+)
+def test_numbers_that_floats_lack_are_not_distances(format: str, attributes: dict[str, Any]) -> None:
+    xr = pytest.importorskip("xarray")
+    store = tegula.MemoryStore()
+    options: dict[str, Any] = {"dimension_names": ["y", "x"], "attributes": attributes}
+    tegula.create_array(store, shape=(4, 4), dtype="u1", format=format, **options)
+    assert "Spacing" not in tegula.open_array(store).info
+    assert not xr.open_dataset(store, engine="tegula").coords
+    tegula.downsample(store, target := tegula.MemoryStore(), levels=1)
+    level = {**tegula.open_array(target, path="s1").attrs}
+    assert {name: level[name] for name in attributes} == attributes
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"dimension_units": ["1e308 nm", "8 nm"]},
+        {"transform": {"scale": [1e308, 8], "units": ["nm", "nm"]}},
+        {"transform": {"scale": [10**308, 8], "units": ["nm", "nm"], "translate": [1.7e308, 0]}},
+        {"pixelResolution": {"dimensions": [8, 1e308], "unit": "nm"}},
+        {"zarr_conventions": [], "spatial:dimensions": ["y", "x"], "spatial:transform": [1e308, 0, 0, 0, 1, 0]},
+        {
+            "zarr_conventions": [], "spatial:dimensions": ["y", "x"], "spatial:registration": "node",
+            "spatial:transform": [HUGE, 0, 0, 0, 1, 0],
+        },
+    ],
+)  # fmt: skip
+def test_levels_have_no_numbers_that_floats_lack(attributes: dict[str, Any]) -> None:
+    xr = pytest.importorskip("xarray")
+    store = tegula.MemoryStore()
+    array = tegula.create_array(store, shape=(4, 4), dtype="u1", dimension_names=["y", "x"], attributes=attributes)
+    assert "y" not in xr.open_dataset(store, engine="tegula").coords
+    if array.info.get("Spacing"):
+        with pytest.raises(tegula.MetadataError, match="too large"):
+            tegula.downsample(store, {}, levels=1)
+    tegula.downsample(store, target := tegula.MemoryStore(), levels=1, scale=1)
+    kept = {name: value for name, value in attributes.items() if name in ("zarr_conventions", "spatial:dimensions")}
+    found = {**tegula.open_array(target, path="s1").attrs}
+    assert {name: found[name] for name in attributes if name in found and name != "spatial:registration"} == kept
+    for key in target.list():
+        if key.endswith("zarr.json"):
+            json.loads(target.get(key), parse_constant=pytest.fail)
+
+
+def test_a_scale_that_becomes_too_large_is_refused() -> None:
+    array = tegula.create_array({}, shape=(4, 4), dtype="u1")
+    with pytest.raises(tegula.MetadataError, match="too large"):
+        tegula.downsample(array, {}, scale=1e308, levels=1)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from math import isfinite, isinf
+from math import isinf
 from typing import Any, Final, NamedTuple
+
+from tegula.runtime.quantities import is_finite
 
 __all__ = [
     "UNITS", "Step", "of_level", "parsed_unit", "resolution_steps", "stated_steps", "steps_text", "transform_of",
@@ -34,10 +36,14 @@ class Step(NamedTuple):
     def __str__(self) -> str:
         return f"{self.length} {self.unit}".rstrip()
 
-    def of_level(self, factor: int, method: str) -> Step:
-        """Return that of a level: the first element of a mean lies in the middle of its block."""
+    def of_level(self, factor: int, method: str) -> Step | None:
+        """Return that of a level, ``None`` if floats have no such numbers.
+
+        The first element of a mean lies in the middle of its block.
+        """
         middle = 0.0 if method == "nearest" else self.length * (factor - 1) / 2
-        return Step(self.length * factor, self.unit, self.start + middle)
+        length, start = self.length * factor, self.start + middle
+        return Step(_plain(length), self.unit, _plain(start)) if is_finite(length) and is_finite(start) else None
 
 
 Steps = tuple[Step, ...]
@@ -159,7 +165,7 @@ def _steps(lengths: Any, units: Any, ndim: int, starts: Any = None) -> Steps | N
         return None
     if not all(isinstance(unit, str) for unit in units):
         return None
-    if any(type(number) not in (int, float) or not isfinite(number) for number in (*lengths, *starts)):
+    if any(type(number) not in (int, float) or not is_finite(number) for number in (*lengths, *starts)):
         return None
     if any(length <= 0 for length in lengths):
         return None
@@ -167,38 +173,40 @@ def _steps(lengths: Any, units: Any, ndim: int, starts: Any = None) -> Steps | N
 
 
 def _plain(number: float) -> float:
-    """Return a number as an int if it is one."""
-    return int(number) if abs(number) < _EXACT and float(number).is_integer() else number
+    """Return a number as an int if it is one that floats hold exactly, as a float otherwise."""
+    return int(number) if abs(number) < _EXACT and float(number).is_integer() else float(number)
 
 
 def of_level(attributes: Mapping[str, Any], ndim: int, factors: Sequence[int], method: str) -> dict[str, Any]:
     """Return the attributes of an array for a level whose elements are `factors` times as large.
+
+    Those whose numbers would be too large are left out.
 
     Examples
     --------
     >>> of_level({"dimension_units": ["4 nm", "0.5 s"]}, 2, [2, 1], "mean")
     {'dimension_units': ['8 nm', '0.5 s']}
     """
-    out = dict(attributes)
-    units, transform = units_steps(out.get(UNITS), ndim), _transform_steps(out, ndim)
-    if units:
-        texts = [str(_scaled(step, factor, method)) for step, factor in zip(units, factors)]
-        out[UNITS] = [None if value is None else text for value, text in zip(out[UNITS], texts)]
-    if transform:
-        steps = [_scaled(step, factor, method) for step, factor in zip(transform, factors)]
-        placed = {"scale": [step.length for step in steps], "translate": [step.start for step in steps]}
-        out[_TRANSFORM] = transform_of({_TRANSFORM: {**(transform_of(out) or {}), **placed}})
-    pixels = out.get(_PIXELS)
-    if isinstance(pixels, Mapping):
-        lengths = _steps(pixels.get("dimensions"), [""] * ndim, ndim) or ()
-        new = [_scaled(step, factor, method).length for step, factor in zip(lengths, factors[::-1])]
-        out[_PIXELS] = {**pixels, "dimensions": new} if new else pixels
-    return out
+    new: dict[str, Any] = {}
+    if units := units_steps(attributes.get(UNITS), ndim):
+        levels = _of_level(units, factors, method)
+        new[UNITS] = [None if value is None else str(step) for value, step in zip(attributes[UNITS], levels)]
+    transform = transform_of(attributes)
+    if transform is not None and (steps := _transform_steps(attributes, ndim)):
+        levels = _of_level(steps, factors, method)
+        placed = {"scale": [step.length for step in levels], "translate": [step.start for step in levels]}
+        new[_TRANSFORM] = levels and transform_of({_TRANSFORM: {**transform, **placed}})
+    pixels = attributes.get(_PIXELS)
+    if isinstance(pixels, Mapping) and (steps := _steps(pixels.get("dimensions"), [""] * ndim, ndim)):
+        levels = _of_level(steps, factors[::-1], method)
+        new[_PIXELS] = levels and {**pixels, "dimensions": [step.length for step in levels]}
+    return {name: value for name, value in {**attributes, **new}.items() if name not in new or value}
 
 
-def _scaled(step: Step, factor: int, method: str) -> Step:
-    length, unit, start = step.of_level(factor, method)
-    return Step(_plain(length), unit, _plain(start))
+def _of_level(steps: Steps, factors: Sequence[int], method: str) -> Steps:
+    """Return the steps of a level, none if floats lack one of their numbers."""
+    found = tuple(level for step, factor in zip(steps, factors) if (level := step.of_level(factor, method)) is not None)
+    return found if len(found) == len(steps) else ()
 
 
 def steps_text(steps: Steps) -> str:
