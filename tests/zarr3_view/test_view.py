@@ -162,6 +162,25 @@ def test_members_created_in_a_view_have_its_format(item: str) -> None:
     assert tegula.open(group.store)["t"][:].tolist() == [2, 2, 2, 2]
 
 
+@pytest.mark.parametrize("item", WRITABLE)
+def test_an_array_that_is_deleted_takes_its_chunks_along(tmp_path: Path, item: str) -> None:
+    """No chunk stays that would be data of the next array there."""
+    for target in ({}, tmp_path / "g"):
+        group = tegula.create_group(target, format=item)
+        alone = sorted(group.store.list())
+        array = group.create_array("t", shape=(4, 2), chunks=(2, 1), dtype="i4")
+        for delete in (lambda view: view.delete("t/zarr.json"), lambda view: view.delete_prefix("t/")):
+            array[...] = 7
+            view = view_of(group)
+            view.delete_prefix("t/c/1/")
+            assert array[...].tolist() == [[7, 7], [7, 7], [0, 0], [0, 0]]
+            delete(view)
+            assert sorted(group.store.list()) == alone
+            array = tegula.open_group(view, "r+").create_array("t", shape=(4, 2), chunks=(2, 1), dtype="i4")
+            assert not array[...].any()
+            array = tegula.open_array(group.store, path="t", mode="r+")
+
+
 def test_an_array_that_the_format_lacks_is_not_created() -> None:
     for item, options in (("n5", {"fill_value": 1}), ("n5", {"dtype": "?"}), ("zarr2", {"shards": 4})):
         group = tegula.create_group({}, format=item)

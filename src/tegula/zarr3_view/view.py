@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from tegula import engine
 from tegula.codecs.equivalence import decode_alike
+from tegula.engine.nodes.deleting import remove_array
 from tegula.errors import ConflictError, MetadataError, ReadOnlyError, TegulaError, UnsupportedError
 from tegula.formats import find_format, parse
 from tegula.hierarchy.group import open_node
@@ -293,7 +294,7 @@ class Zarr3View(Store):
         return self.store.set(stored, array.take(raw, coords), if_generation=if_generation)
 
     def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
-        """Remove a chunk, or the documents of a node; see `Store.delete`."""
+        """Remove a chunk, or the documents of a node, with the chunks of an array; see `Store.delete`."""
         self._check_writable(check_key(key))
         path = _document_path(key)
         if path is None:
@@ -305,13 +306,26 @@ class Zarr3View(Store):
         present = ABSENT if node is None else node.document
         if if_generation is not None and present != if_generation:
             raise ConflictError("the document has changed since it was read", key=key)
-        if node is not None:
-            place = self._place(path)
-            for name in node.metadata.documents:
+        if node is None:
+            return
+        place = self._place(path)
+        if isinstance(node, ShownArray):  # without its documents nothing would show its chunks, but the next array here
+            remove_array(node.stored, place)
+        else:
+            copies = find_format(node.metadata.format).consolidated_key
+            for name in [*([copies] if copies else []), *reversed([*node.metadata.documents])]:
                 self.store.delete(f"{place}/{name}".lstrip("/"))
             engine.forget(self.store, place)
-            self._nodes.pop(path, None)
-            self._made.pop(path, None)
+        self._nodes.pop(path, None)
+        self._made.pop(path, None)
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Remove every key that starts with `prefix`, members before their group; see `Store.delete_prefix`."""
+        keys = [*self.list_prefix(prefix)]
+        # chunks go with the documents of their array; where there are none, the prefix is inside an array
+        documents = [key for key in reversed(keys) if _document_path(key) is not None]
+        for key in documents or keys:
+            self.delete(key)
 
     def _check_writable(self, key: str) -> None:
         if self.read_only:
