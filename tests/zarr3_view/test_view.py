@@ -181,6 +181,28 @@ def test_an_array_that_is_deleted_takes_its_chunks_along(tmp_path: Path, item: s
             array = tegula.open_array(group.store, path="t", mode="r+")
 
 
+@pytest.mark.parametrize("item", WRITABLE)
+def test_a_root_that_is_deleted_is_created_again_in_its_format(item: str) -> None:
+    implicit = tegula.MemoryStore()
+    tegula.create_array(implicit, path="g/old", shape=2, dtype="i4", format=item)
+    whole = tegula.create_group({}, format=item, attributes={"a": 1})
+    whole["old"] = np.array([1, 2], "i4")
+    if item == "zarr2":
+        whole.consolidate()
+    for target, path in ((implicit, "g"), (whole, "")):
+        view = view_of(target, path)
+        view.delete_prefix("")
+        assert [*view.store.list_prefix(f"{path}/" if path else "")] == []
+        for other in (pickle.loads(pickle.dumps(view)), view):
+            made = tegula.create_group(other)
+            made.create_array("new", shape=2, dtype="i4")[:] = 5
+            found = tegula.open(other.store, path=path)
+            assert found.format == found["new"].format == item
+            assert [*tegula.open(other)] == ["new"]
+            assert found["new"][:].tolist() == [5, 5]
+            other.delete_prefix("")
+
+
 def test_an_array_that_the_format_lacks_is_not_created() -> None:
     for item, options in (("n5", {"fill_value": 1}), ("n5", {"dtype": "?"}), ("zarr2", {"shards": 4})):
         group = tegula.create_group({}, format=item)

@@ -41,8 +41,10 @@ class Zarr3View(Store):
     ----------
     store, path : Store, str
         The node.
+    format : str
+        The format of new nodes.
     writable : bool
-        Whether documents and chunks can be written; new nodes have the format of the node.
+        Whether documents and chunks can be written.
 
     Examples
     --------
@@ -50,16 +52,17 @@ class Zarr3View(Store):
     >>> from tegula.hierarchy.opening import open
     >>> old = create_array({}, shape=3, dtype=">i2", format="bcolz")
     >>> old[:] = [1, 2, 3]
-    >>> view = Zarr3View(old.store, "", writable=False)
+    >>> view = Zarr3View(old.store, "", format="bcolz", writable=False)
     >>> sorted(view.list())
     ['c/0', 'zarr.json']
     >>> open(view)[:], open(view).format
     (array([1, 2, 3], dtype=int16), 'zarr3')
     """
 
-    def __init__(self, store: Store, path: str, *, writable: bool) -> None:
+    def __init__(self, store: Store, path: str, *, format: str, writable: bool) -> None:
         self.store = store
         self.path = path
+        self.format = format  # the node itself may be deleted, and created again
         self.writable = writable
         self.read_only = store.read_only or not writable
         self.concurrency, self.single_writer = store.concurrency, store.single_writer
@@ -355,8 +358,7 @@ class Zarr3View(Store):
         return ABSENT if made is None else made.document
 
     def _create(self, path: str, wanted: NodeMetadata) -> None:
-        root = engine.read_metadata(self.store, self.path)
-        item = find_format(root.format if root is not None else "zarr2")
+        item = find_format(self.format)
         if isinstance(wanted, ArrayMetadata):
             adapted = item.adapt(replace(wanted, documents={}))
             if not _fits(adapted, wanted):
@@ -380,11 +382,11 @@ class Zarr3View(Store):
         return hash((self.path, self.read_only))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self.store, self.path, self.writable, self._made)
+        return _reopen, (self.store, self.path, self.format, self.writable, self._made)
 
 
-def _reopen(store: Store, path: str, writable: bool, made: dict[str, ArrayMetadata]) -> Zarr3View:
-    view = Zarr3View(store, path, writable=writable)
+def _reopen(store: Store, path: str, format: str, writable: bool, made: dict[str, ArrayMetadata]) -> Zarr3View:
+    view = Zarr3View(store, path, format=format, writable=writable)
     view._made.update(made)
     return view
 
