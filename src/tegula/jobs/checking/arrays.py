@@ -72,7 +72,8 @@ class _ArrayCheck:
         try:
             how: dict[str, Any] = {"allow_pickle": exam.allow_pickle, "missing_chunks": exam.missing_chunks}
             stored = engine.stored_array(exam.store, visit.path, metadata, **how)
-            unstated = lacking(metadata.codecs, metadata.data_type, ndim=metadata.ndim)
+            shape = metadata.grid.one_shape
+            unstated = lacking(metadata.codecs, metadata.data_type, ndim=metadata.ndim, chunk_shape=shape)
         except (UnsupportedError, MetadataError) as error:
             visit.find_error(error, document)
             exam.count(unsure=1)
