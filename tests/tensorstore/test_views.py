@@ -76,3 +76,44 @@ def test_the_inner_order_of_a_diagonal(order: list[int], dims: tuple[int, ...]) 
         return array[module.d[dims].diagonal][:, None].chunk_layout.to_json()
 
     assert layout(ts) == layout(tensorstore)
+
+
+@pytest.mark.parametrize("select", [lambda view: view.oindex[[3, 3]], lambda view: view.vindex[[2, 3]]])
+@pytest.mark.parametrize("cast", [False, True])
+def test_index_arrays_reach_nothing_outside_an_empty_view(select: Any, cast: bool) -> None:
+    def error(module: Any) -> Any:
+        spec = {"driver": "zarr3", "kvstore": "memory://"}
+        array = module.open(spec, create=True, dtype="int32", shape=[6], context=module.Context()).result()
+        array.write(np.arange(6, dtype="i4")).result()
+        view = select((module.cast(array, "float32") if cast else array)[3:3])
+        with pytest.raises(ValueError, match="outside valid range") as read:
+            view.read().result()
+        if not cast:
+            with pytest.raises(ValueError, match="outside valid range"):
+                view.write(np.int32(7)).result()
+        assert array.read().result().tolist() == [0, 1, 2, 3, 4, 5]
+        return kind_and_code(read.value)
+
+    assert error(ts) == error(tensorstore)
+
+
+@pytest.mark.parametrize("low", [-8, -3, 0, 2, 5, 7])
+@pytest.mark.parametrize("shape", [4, 40])
+def test_the_grid_of_a_computed_array_begins_with_its_domain(low: int, shape: int) -> None:
+    def calls(module: Any) -> Any:
+        written: list[tuple[int, int]] = []
+
+        def write(domain: Any, values: Any, parameters: Any) -> None:
+            written.append((domain.inclusive_min[0], domain.exclusive_max[0]))
+
+        array = module.virtual_chunked(
+            None, write, dtype=module.int32, domain=module.IndexDomain([module.Dim(low, 20, implicit_upper=True)]),
+            chunk_layout=module.ChunkLayout(chunk_shape=[shape]),
+        )  # fmt: skip
+        array[:].write(np.int32(1)).result()
+        whole = sorted(written)
+        with pytest.raises(ValueError, match="chunk-aligned"):
+            array[low + 1 :].write(np.int32(1)).result()
+        return array.chunk_layout.grid_origin, str(array.domain), whole
+
+    assert calls(ts) == calls(tensorstore)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.indexing import whole
-from tegula.indexing.transform import Affine, OutputMap, Transform, axes_of, composed, extent
+from tegula.indexing.transform import Affine, OutputMap, Transform, affine, axes_of, composed, extent
 from tegula.tensorstore.constraints.schema import units_through
 from tegula.tensorstore.errors import invalid, status
 from tegula.tensorstore.index.composition import with_origin_0
@@ -109,6 +109,8 @@ class Viewed:
 
 def select(view: IndexTransform | None, base: IndexDomain, inner: Transform | None = None) -> Selection:
     """Return the selection of a view, or of elements of it that `inner` gives; the base limits the indices."""
+    if inner is None and view is not None and (selection := _in_order(view, base)) is not None:
+        return selection
     domain = base if view is None else view._domain
     lengths: list[int] = []
     for low, high in zip(domain._lower, domain._upper) if inner is None else ():
@@ -147,12 +149,45 @@ def select(view: IndexTransform | None, base: IndexDomain, inner: Transform | No
     return Selection(Transform(kept, tuple(maps), tuple(sizes)), shape)
 
 
+def _in_order(view: IndexTransform, base: IndexDomain) -> Selection | None:
+    """Return the selection of a view by ints and slices in order, the usual case; None for all others."""
+    lowers, uppers = view._domain._lower, view._domain._upper
+    maps: list[OutputMap] = []
+    sizes: list[int] = []
+    lengths: list[int] = []
+    axis = 0
+    for output, low, high in zip(view._maps, base._lower, base._upper, strict=True):
+        start, own = output._offset, output._dimension
+        if own is None:
+            if output._array is not None or not low <= start < high:
+                return None
+            maps.append(affine((-1, start - low, 0)))
+        elif own != axis:
+            return None
+        else:
+            first, end, step = lowers[axis], uppers[axis], output._stride
+            start += step * first
+            last = start + step * (end - first - 1)
+            if not (-_FINITE <= first < end <= _FINITE and low <= start < high > last >= low):
+                return None
+            lengths.append(end - first)
+            maps.append(affine((axis, start - low, step)))
+            axis += 1
+        sizes.append(high - low)
+    if axis != len(lowers):
+        return None
+    shape = tuple(lengths)
+    return Selection(Transform(shape, tuple(maps), tuple(sizes)), shape)
+
+
 def _check(one: OutputMap, output: OutputIndexMap, bounds: Interval, dimension: int, shape: tuple[int, ...]) -> None:
     """Refuse indices outside the base, and elements of an index array outside its range."""
     origin, end = first, stop = bounds
     if output._array is not None:
-        ends = [output._offset + output._stride * value for value in (output._range[0], output._range[1] - 1)]
-        first, stop = max(origin, min(ends)), min(end, max(ends) + 1)
+        low, high = output._range
+        ends = [output._offset + output._stride * value for value in (low, high - 1)]
+        first = max(origin, min(ends))
+        stop = min(end, max(ends) + 1) if low < high else first
     least, most = (index + origin for index in extent(one, shape))
     if not first <= least <= most < stop:
         wrong = least if least < first else most

@@ -66,6 +66,10 @@ def test_names_that_exist_are_literal(tmp_path: Path, monkeypatch: pytest.Monkey
     for name in ("a::b", "a|b"):
         tegula.save(Path(name), VALUES)
         assert (tegula.open(name)[:] == VALUES).all()
+        absolute = tmp_path / f"{name}c"
+        tegula.save(absolute, VALUES)
+        assert absolute.is_dir()
+        assert (tegula.open(absolute)[:] == VALUES).all()
 
 
 @pytest.mark.parametrize("store", ["x.zarr", "x.zip", "x.zip|zip:"])

@@ -206,7 +206,7 @@ def path_text(target: str | os.PathLike[Any]) -> str:
     if not isinstance(path, str):
         path = os.fsdecode(path)
     if not isinstance(target, str):
-        return f"./{path}" if "::" in path else path
+        return f"./{path}" if "::" in path and not os.path.isabs(path) else path
     if not path.startswith("~"):
         return path
     expanded = os.path.expanduser(path)

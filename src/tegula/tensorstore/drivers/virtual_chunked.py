@@ -134,8 +134,8 @@ class VirtualChunkedDriver(Driver):
             raise invalid("codec not supported")
         self._read_function, self._write_function, self._loop = read_function, write_function, loop or running_loop()
         self.dtype = schema.dtype
-        domain = schema.domain
-        self.domain = IndexDomain(schema.rank).mark_bounds_implicit[False] if domain is None else domain
+        domain = IndexDomain(schema.rank) if schema.domain is None else schema.domain
+        self.domain = domain.mark_bounds_implicit[False] if domain.rank else domain
         self.dimension_units = schema.dimension_units
         origin, chunks, self._order = _grid(self.domain, schema.chunk_layout)
         self.chunk_layout = ChunkLayout(inner_order=self._order, grid_origin=origin, chunk_shape=chunks)
@@ -206,13 +206,13 @@ class VirtualChunkedDriver(Driver):
 
     def _writing(self, transform: Transform, values: _Values) -> Steps[None]:
         plan = self._plan(transform)
+        if self._read_function is None and not all(covers for *_, covers in plan):
+            raise invalid("Write-only virtual chunked view requires chunk-aligned writes")
         work = plan.arrange(values)
         for coords, inside, place, covers in plan:
             domain = self._chunk_domain(coords)
             if covers:
                 chunk = self._empty(domain)
-            elif self._read_function is None:
-                raise invalid("Write-only virtual chunked view requires chunk-aligned writes")
             else:
                 chunk = yield from self._filled(domain, -math.inf)
             chunk[(*inside, ...)] = work[(*place, ...)]
@@ -253,10 +253,7 @@ def _grid(domain: IndexDomain, layout: ChunkLayout) -> tuple[tuple[int, ...], tu
     ]
     chunk = choose_shape(*grid._numbers(rank), extents)
     explicit = layout._vector("grid_origin").values
-    automatic = [
-        low if extent is not None and size >= extent and low > -INFINITY else 0
-        for low, extent, size in zip(domain.inclusive_min, extents, chunk)
-    ]
+    automatic = [low % size if low > -INFINITY else 0 for low, size in zip(domain.inclusive_min, chunk)]
     origin = tuple(start if value is None else value for start, value in zip(automatic, explicit))
     order = layout.inner_order or layout.inner_order_soft_constraint or tuple(range(rank))
     return origin, tuple(chunk), tuple(order)
