@@ -82,7 +82,7 @@ def _operations(array: Any, place: tuple[int, ...], path: str) -> Iterator[tuple
     tegula = import_module("tegula")
     shape = array.shape
     copies = f"{path}-copy", f"{path}-cut"
-    yield "info", lambda: array.info["Chunks stored"] == f"1 of {array.nchunks}"
+    yield "info", lambda: array.info["Chunks stored"] == f"1 of {array.nchunks:,}"
     yield "check", lambda: bool(tegula.check(path).ok)
     yield "copy chunks, verify", lambda: tegula.convert(path, copies[0], verify=True).arrays[0].verified is True
     yield "convert, verify", lambda: tegula.convert(path, copies[1], chunks=3, verify=True).arrays[0].verified is True

@@ -99,5 +99,5 @@ def test_the_documents_of_members_are_read_together(store: Counting, monkeypatch
     next(arrays)
     assert len(wanted) == 1  # a listing that ends early reads no more than it needs
     assert [name for name, _ in arrays] == NAMES[1:]
-    each = 1 if plain.format == "zarr3" else 3
+    each = 1 if plain.format == "zarr3" else 4
     assert wanted == [64 * each] * 3 + [8 * each]

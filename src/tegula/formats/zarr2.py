@@ -128,7 +128,9 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
                 error.within(key=".zarray")
                 raise
             _recent.keep(raw, array, {})
-        names = names_in(attributes, array.ndim) or array.dimension_names
+        names = names_in(attributes, array.ndim)
+        if names is None:
+            names = array.dimension_names
         if names is None and NETCDF_KEY in documents:
             with suppress(TegulaError):  # it says nothing else of use
                 names = netcdf_names(load(documents[NETCDF_KEY], NETCDF_KEY), array.ndim)
