@@ -177,6 +177,18 @@ def test_names_that_are_commands_to_a_terminal(tmp_path, monkeypatch):
     assert "\x1b" not in str(group.tree())
 
 
+def test_json_has_no_letters_that_control_a_terminal(tmp_path):
+    """JSON is the same in a pipe and on a terminal, and every command prints it so."""
+    text = "é\x9b31m\x85\u2028\u202e\x7f"
+    group = tegula.create_group(str(tmp_path / "x"), attributes={"c1": text})
+    group.create_array("s", shape=1, dtype=str)[:] = [text]
+    for command in ("attrs get", "info --json", "cat --format json", "head --json"):
+        inner = "::s" if command[:4] in ("cat ", "head") else ""
+        output = run(*command.split(), f"{tmp_path / 'x'}{inner}").stdout
+        assert r"é\u009b31m\u0085\u2028\u202e\u007f" in output
+        assert all(line.isprintable() for line in output.split("\n"))
+
+
 # --- cat
 
 

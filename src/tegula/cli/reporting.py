@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -131,9 +130,8 @@ def _option(match: re.Match[str]) -> str:
 def print_json(value: Any) -> None:
     """Print a value to standard output as strict JSON."""
     try:
-        # imported here: it needs NumPy, which messages do not
-        to_json = import_module("tegula.extracts.values").to_json
-        text = json.dumps(to_json(value), indent=2, ensure_ascii=False, allow_nan=False)
+        values = import_module("tegula.extracts.values")  # imported here: it needs NumPy, which messages do not
+        text = values.json_text(values.to_json(value), indent=2)
     except RecursionError:
         raise UnsupportedError("the output is nested too deeply for JSON; print fewer levels, or omit --json") from None
     typer.echo(text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from math import prod
@@ -14,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.errors import UnsupportedError
-from tegula.extracts.values import array_to_json
+from tegula.extracts.values import array_to_json, json_text
 from tegula.extracts.windows import Window
 
 __all__ = ["SUFFIXES", "WRITERS", "write_csv", "write_json", "write_npy", "write_raw", "write_text"]
@@ -126,7 +125,7 @@ def _rows(window: Window) -> Iterator[tuple[bytes]]:
 
 
 def _json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False).encode(errors="backslashreplace")
+    return json_text(value).encode()
 
 
 def _small(block: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
@@ -138,7 +137,7 @@ def _small(block: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
 def _cell(value: Any) -> Any:
     if value is None:
         return ""
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, (bool, list, dict)) else value
+    return json_text(value) if isinstance(value, (bool, list, dict)) else value
 
 
 def _lines(rows: Any, delimiter: str = ",") -> bytes:

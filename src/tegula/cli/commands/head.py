@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from typing import Annotated, Any
 
@@ -15,7 +14,7 @@ from tegula.cli.targets import StorageOptions, Target, needs_array, open_target
 from tegula.display.layout import columns
 from tegula.display.markup import printable
 from tegula.errors import UnsupportedError
-from tegula.extracts.values import array_to_json
+from tegula.extracts.values import array_to_json, json_text
 from tegula.extracts.windows import window
 from tegula.hierarchy.group import Group
 from tegula.runtime.quantities import counted
@@ -66,8 +65,9 @@ def _as_table(values: np.ndarray[Any, Any]) -> str:
 
 
 def _cell(value: Any) -> str:
-    text = value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
-    return printable(text)
+    if value is None:
+        return ""
+    return printable(value) if isinstance(value, str) else json_text(value)
 
 
 def _as_array(values: np.ndarray[Any, Any]) -> str:
