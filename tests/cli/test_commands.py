@@ -166,7 +166,7 @@ def test_names_that_are_commands_to_a_terminal(tmp_path, monkeypatch):
     group.create_array(f"{name}3", shape=1, dtype="i1")
     (tmp_path / f"x/{name}3/zarr.json").write_text("{")
     assert name in run("ls", tmp_path / "x").stdout  # for programs, as it is
-    monkeypatch.setattr("tegula.cli.commands.listing._on_terminal", lambda: True)
+    monkeypatch.setattr("tegula.cli.commands.listing.on_terminal", lambda: True)
     for command in ("tree", "ls", "ls -l", "info", "stats", "checksum", "check"):
         result = CliRunner().invoke(app, [*command.split(), str(tmp_path / "x")])
         assert result.exit_code in (0, 1)

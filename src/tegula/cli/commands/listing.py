@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -11,6 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from tegula.arrays.array import Array
+from tegula.cli.files import on_terminal
 from tegula.cli.reporting import AsJson, Colour, Colours, print_json, print_message, print_text
 from tegula.cli.targets import Node, StorageOptions, Target, open_target, split_target
 from tegula.cli.unfinished import warn_of_jobs
@@ -345,11 +345,7 @@ def _members(group: Group | Table, recursive: bool) -> Iterator[tuple[str, Node 
 
 def _print_name(name: str) -> None:
     """Print a name as it is; on a terminal, escape characters that could control the terminal."""
-    typer.echo(printable(name) if _on_terminal() else name, color=True)
-
-
-def _on_terminal() -> bool:
-    return sys.stdout.isatty()
+    typer.echo(printable(name) if on_terminal() else name, color=True)
 
 
 def _print_listing(listed: list[dict[str, Any]], long: bool, as_json: bool) -> None:
