@@ -177,6 +177,21 @@ def test_names_that_are_commands_to_a_terminal(tmp_path, monkeypatch):
     assert "\x1b" not in str(group.tree())
 
 
+def test_paths_and_names_do_not_control_a_terminal(tmp_path):
+    """A path that is printed is one line, and so are names of axes in a table."""
+    path = tmp_path / "e\x1b[31m\x9bm\u202e\nz.zarr"
+    shown = r"e\x1b[31m\x9bm\u202e\nz.zarr"
+    array = tegula.create_group(str(path)).create_array(
+        "a", shape=(4, 4), dtype="i2", dimension_names=["y\x1b\u202e", "x"]
+    )
+    array[:] = 1
+    axes = json.dumps([{"name": "y\x1b\u202e", "type": "space"}, {"name": "x", "type": "space"}])
+    line = run("consolidate", path).stdout
+    assert line.endswith(f"{shown}: metadata of 1 member consolidated\n")
+    assert line.count("\n") == 1
+    assert r"scale of y\x1b\u202e,x" in run("downsample", f"{path}::a", "--axes", axes, "--dry-run").stdout
+
+
 def test_json_has_no_letters_that_control_a_terminal(tmp_path):
     """JSON is the same in a pipe and on a terminal, and every command prints it so."""
     text = "é\x9b31m\x85\u2028\u202e\x7f"

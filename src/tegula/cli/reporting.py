@@ -30,6 +30,7 @@ __all__ = [
     "Raw",
     "as_options",
     "print_json",
+    "print_line",
     "print_message",
     "print_text",
     "say_decoded",
@@ -78,6 +79,11 @@ def print_text(shown: Info | Tree, colour: Colours) -> None:
     colours = colour is Colours.always or (colour is Colours.auto and on_terminal and not plain)
     width = shutil.get_terminal_size().columns if on_terminal else None
     typer.echo(shown.as_text(width, colours=colours), color=colours)
+
+
+def print_line(text: object) -> None:
+    """Print a line to standard output; letters that would control a terminal, or end the line, are escaped."""
+    typer.echo(printable(str(text)))
 
 
 def say_decoded(part: Window) -> None:

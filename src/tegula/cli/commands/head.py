@@ -12,7 +12,6 @@ from tegula.arrays.array import Array
 from tegula.cli.reporting import AllowPickle, AsJson, Raw, print_json, say_decoded
 from tegula.cli.targets import StorageOptions, Target, needs_array, open_target
 from tegula.display.layout import columns
-from tegula.display.markup import printable
 from tegula.errors import UnsupportedError
 from tegula.extracts.values import array_to_json, json_text
 from tegula.extracts.windows import window
@@ -61,13 +60,13 @@ def _as_table(values: np.ndarray[Any, Any]) -> str:
     names = values.dtype.names or ()
     cells = [[_cell(row[name]) for name in names] for row in array_to_json(values)]
     right = [column for column, name in enumerate(names) if values.dtype[name].kind in "biuf"]
-    return columns([[printable(name) for name in names], *cells], right=right)
+    return columns([names, *cells], right=right)
 
 
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    return printable(value) if isinstance(value, str) else json_text(value)
+    return value if isinstance(value, str) else json_text(value)
 
 
 def _as_array(values: np.ndarray[Any, Any]) -> str:

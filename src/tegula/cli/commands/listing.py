@@ -364,5 +364,5 @@ def _print_listing(listed: list[dict[str, Any]], long: bool, as_json: bool) -> N
         size = "-" if stored is None else human_bytes(stored)
         shape, dtype = str(facts.get("shape", "-")), facts.get("dtype", "-")
         dtype = dtype if len(dtype) <= _WIDEST_TYPE else f"{dtype[: _WIDEST_TYPE - 1]}…"
-        rows.append([facts["kind"], facts["format"], shape, dtype, size, printable(facts["name"])])
+        rows.append([facts["kind"], facts["format"], shape, dtype, size, facts["name"]])
     typer.echo(columns(rows, right=[4]))
