@@ -111,7 +111,25 @@ def test_json_says_what_the_text_says(tmp_path):
     assert [*next(each for each in facts("tree", tmp_path / "x")["members"] if each["name"] == "b")] == [
         "name", "unreadable",
     ]  # fmt: skip
-    assert facts("info", tmp_path)["kind"] == "directory"
+
+
+def test_a_plain_directory_is_one_in_every_command(tmp_path):
+    """It has no format, at any depth."""
+    tegula.create_table(tmp_path / "p/a b/t", {"day": np.arange(3)}, format="bcolz")
+    tegula.save(tmp_path / "p/y.zarr", [1, 2])
+    path = tmp_path / "p"
+    for root in (path, f"{path}::a b"):
+        found = facts("info", root), facts("tree", root)
+        assert {(each["kind"], each["format"]) for each in found} == {("directory", None)}
+    tree = {each["name"]: each for each in facts("tree", path)["members"]}
+    listed = {each["name"]: each for each in facts("ls", path)}
+    for members in (tree, listed):
+        assert (members["a b"]["kind"], members["a b"]["format"]) == ("directory", None)
+        assert (members["y.zarr"]["kind"], members["y.zarr"]["format"]) == ("array", "zarr3")
+    rows = run("ls", "-l", path).stdout.splitlines()
+    assert [row.split()[:2] for row in rows if row.endswith("a b")] == [["directory", "-"]]
+    assert run("tree", path, "--depth", 1).stdout.splitlines()[1:] == ["├── a b", "└── y.zarr (2,) int64"]
+    assert "a b     directory\n" in run("info", path).stdout
 
 
 def test_tree_of_a_table(tmp_path):

@@ -20,7 +20,9 @@ from tegula.display.contents import (
     coordinates_among,
     dimensions_text,
     ends,
+    format_of,
     is_plain_directory,
+    kind_of,
     units_of,
 )
 from tegula.display.info import Info, group_info
@@ -192,8 +194,8 @@ def _group_facts(group: Group) -> dict[str, Any]:
     sizes: dict[str, int | None] = {}
     totals = asdict(_totals(group, sizes))
     return {
-        "kind": "directory" if is_plain_directory(group) else "group",
-        "format": group.format,
+        "kind": kind_of(group),
+        "format": format_of(group),
         "store": group.store.url,
         "path": group.path,
         "read_only": group.read_only,
@@ -276,7 +278,7 @@ def _names(node: Group | Table) -> list[str]:
 
 
 def _short_facts(name: str, node: Node) -> dict[str, Any]:
-    facts: dict[str, Any] = {"name": name, "kind": type(node).__name__.lower(), "format": node.format}
+    facts: dict[str, Any] = {"name": name, "kind": kind_of(node), "format": format_of(node)}
     if not isinstance(node, Group):
         facts["shape"] = node.shape
     if isinstance(node, Array):
@@ -364,5 +366,5 @@ def _print_listing(listed: list[dict[str, Any]], long: bool, as_json: bool) -> N
         size = "-" if stored is None else human_bytes(stored)
         shape, dtype = str(facts.get("shape", "-")), facts.get("dtype", "-")
         dtype = dtype if len(dtype) <= _WIDEST_TYPE else f"{dtype[: _WIDEST_TYPE - 1]}…"
-        rows.append([facts["kind"], facts["format"], shape, dtype, size, facts["name"]])
+        rows.append([facts["kind"], facts["format"] or "-", shape, dtype, size, facts["name"]])
     typer.echo(columns(rows, right=[4]))
