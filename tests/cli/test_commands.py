@@ -113,6 +113,15 @@ def test_json_says_what_the_text_says(tmp_path):
     ]  # fmt: skip
 
 
+def test_a_selection_that_is_not_closed_is_one_only_where_it_is_taken(tmp_path):
+    tegula.save(tmp_path / "x.zarr", [1, 2])
+    advice = "the ']' that ends the selection is missing"
+    for command, takes in (("cat", True), ("info", False), ("check", False), ("head", False)):
+        assert (advice in run(command, f"{tmp_path / 'x.zarr'}[0, 1:", code=1).output) is takes
+    assert advice not in run("cat", f"{tmp_path / 'x.zarr'}[0", "0", code=1).output
+    assert "closest name is 'x.zarr'" in run("info", f"{tmp_path / 'x.zarr'}[0", code=1).output
+
+
 def test_a_plain_directory_is_one_in_every_command(tmp_path):
     """It has no format, at any depth."""
     tegula.create_table(tmp_path / "p/a b/t", {"day": np.arange(3)}, format="bcolz")
