@@ -169,6 +169,12 @@ def test_more_chunks_than_the_limit_are_not_begun(vast: tegula.Array, tmp_path: 
     assert vast.nchunks_initialized() == 1
 
 
+def test_estimating_takes_the_few_chunks_of_one_side() -> None:
+    source = tegula.create_array({}, shape=2**33, chunks=1, dtype="u1")
+    report = tegula.convert(source, {}, chunks=([2**29, *[2**30] * 7, 2**29],), dry_run=True)
+    assert report.estimate.bytes_read == 2**33
+
+
 def test_the_limit_can_be_set() -> None:
     array = tegula.create_array(MemoryStore(), shape=6000, chunks=1, dtype="i1", codecs=None)
     with config.configure(max_chunks=5999), pytest.raises(tegula.UnsupportedError, match="6000 chunks"):

@@ -139,6 +139,7 @@ class NotFoundError(TegulaError, KeyError, FileNotFoundError):
     kind = "not_found"
     errno = ENOENT
     is_stale: bool = False
+    _around: Sequence[Sequence[int]] = ()  # of a chunk that is not stored; see `not_stored`
     strerror = property(_message)
     filename = property(_path)
 
@@ -149,9 +150,22 @@ def not_stored(around: Sequence[Sequence[int]]) -> NotFoundError:
     `around` has the coordinates of the chunk; for an inner chunk of a shard first those of the shard.
     """
     first, *inner = (f"({', '.join(map(str, coords))}{',' if len(coords) == 1 else ''})" for coords in around)
-    if not inner:
-        return NotFoundError(f"the chunk {first} is not stored")
-    return NotFoundError(f"the inner chunk {' in '.join(reversed(inner))} of the shard {first} is not stored")
+    which = f"inner chunk {' in '.join(reversed(inner))} of the shard {first}" if inner else f"chunk {first}"
+    error = NotFoundError(f"the {which} is not stored")
+    error._around = around
+    return error
+
+
+def missing_chunk(error: BaseException) -> tuple[int, ...] | None:
+    """Return the coordinates of the chunk whose lack an error reports; ``None`` for any other error.
+
+    Examples
+    --------
+    >>> missing_chunk(not_stored([(0, 1)])), missing_chunk(not_stored([(0, 1), (2, 3)])), missing_chunk(KeyError())
+    ((0, 1), None, None)
+    """
+    around = error._around if isinstance(error, NotFoundError) else ()
+    return tuple(around[0]) if len(around) == 1 else None
 
 
 class AlreadyExistsError(TegulaError, FileExistsError):

@@ -248,6 +248,24 @@ def test_a_document_without_byte_order_is_read() -> None:
     assert json.loads(copy.get("zarr.json") or b"")["codecs"] == [LITTLE]
 
 
+def test_codecs_of_elements_that_may_be_missing_are_completed() -> None:
+    dtype = {"name": "zarrs.optional", "configuration": {"name": "int32", "configuration": {}}}
+    codec = {"name": "zarrs.optional", "mask_codecs": "packbits", "data_codecs": ["bytes", "zstd"]}
+    store = tegula.MemoryStore()
+    metadata = tegula.create_array(store, shape=8, chunks=4, dtype=dtype, codecs=codec).metadata
+    document = json.loads(store.get("zarr.json") or b"")
+    zstd = {"name": "zstd", "configuration": {"level": 0, "checksum": False}}
+    options = document["codecs"][0]["configuration"]
+    assert options == {"mask_codecs": [{"name": "packbits"}], "data_codecs": [LITTLE, zstd]}
+    assert lacking(metadata.codecs, metadata.data_type, ndim=1) == []
+    options |= {"mask_codecs": ["bytes"], "data_codecs": ["bytes", "zstd"]}
+    store.set("zarr.json", json.dumps(document).encode())
+    metadata = tegula.open_array(store).metadata
+    missing = [("bytes", "endian"), ("zstd", "level")]
+    assert lacking(metadata.codecs, metadata.data_type, ndim=1) == missing
+    assert [finding.kind for finding in tegula.check(store).findings] == ["unstated-option"]
+
+
 def test_a_complete_chain_stays_as_it_is() -> None:
     for codecs in (["delta", "zstd"], ["blosc"], ["gzip"], {"name": "sharding_indexed", "chunk_shape": [2]}):
         metadata = tegula.create_array({}, shape=8, chunks=4, dtype="u2", codecs=codecs).metadata

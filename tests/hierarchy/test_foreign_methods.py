@@ -57,6 +57,12 @@ def test_arrays_are_read_and_written_in_the_same_way(groups: tuple[Any, Any]) ->
         for array in (other, ours):
             array.set_basic_selection(selection, 7)
         np.testing.assert_array_equal(other[...], ours[...])
+    for wrong in ([0, 1], ours[...] > 0, (slice(None), [1]), 0.5):
+        for array in (other, ours):
+            with pytest.raises(IndexError):
+                array.get_basic_selection(wrong)
+            with pytest.raises(IndexError):
+                array.set_basic_selection(wrong, 7)
     out = np.zeros(6)
     assert ours.get_basic_selection(2, out=out) is out
     assert [*out] == [*ours[2]]

@@ -7,6 +7,7 @@ import pytest
 import tensorstore
 
 import tegula.tensorstore as ts
+from tegula import config
 
 PACKAGES = (ts, tensorstore)
 ZARR = {"driver": "zarr", "kvstore": "memory://a/", "metadata": {"shape": [5], "chunks": [2], "dtype": "<i2"}}
@@ -46,6 +47,27 @@ def test_missing_chunks_are_named_with_their_path() -> None:
         strict = package.open({**ZARR, "fill_missing_data_reads": False}, context=context).result()
         with pytest.raises(ValueError, match=r'^NOT_FOUND: chunk \{(\d)\} stored at "a/\1" is missing'):
             strict.read().result()
+
+
+def test_specs_say_whether_missing_chunks_are_filled() -> None:
+    """A spec that says nothing follows the setting, also after it has been written and read."""
+    for setting in ("fill", "error"):
+        with config.configure(missing_chunks=setting):
+            for said in (None, True, False):
+                fills = setting == "fill" if said is None else said
+                context = ts.Context()
+                spec = ZARR if said is None else {**ZARR, "fill_missing_data_reads": said}
+                store = ts.open(spec, create=True, context=context).result()
+                json = store.spec().to_json()
+                written = None if said and setting == "fill" else said
+                assert json.get("fill_missing_data_reads") == written
+                assert store.spec().to_json(include_defaults=True)["fill_missing_data_reads"] == fills
+                for opened in (store, ts.open(json, context=context).result()):
+                    if fills:
+                        assert not opened.read().result().any()
+                    else:
+                        with pytest.raises(ValueError, match=r'^NOT_FOUND: chunk \{(\d)\} stored at "a/\1" is missing'):
+                            opened.read().result()
 
 
 def test_numbers_are_no_bytes() -> None:

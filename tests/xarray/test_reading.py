@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,39 @@ def test_chunks_that_are_not_stored_are_an_error_on_request() -> None:
         tree = xr.open_datatree(store, engine="tegula", missing_chunks="error", chunks=chunks)
         with pytest.raises(tegula.NotFoundError, match="not stored"):
             tree["a"].values  # noqa: B018
+
+
+@pytest.mark.parametrize("chunks", [None, {}])
+def test_options_reach_the_nodes_of_the_caller(chunks: Any) -> None:
+    root = tegula.create_group(tegula.MemoryStore())
+    root.create_array("g/data", shape=4, chunks=2, dtype="i4", dimension_names=["x"])
+    tegula.create_table(root.store, {"data": np.zeros(4)}, path="t", format="zarr3", chunks=2)
+    root.consolidate()
+    for node, group in ((root["g/data"], None), (root["g"], None), (root, "g"), (root.with_consolidated(), "g"),
+                        (root["t"], None)):  # fmt: skip
+        opened = xr.open_dataset(node, engine="tegula", group=group, missing_chunks="error", chunks=chunks)
+        with pytest.raises(tegula.NotFoundError, match="not stored"):
+            opened["data"].values  # noqa: B018
+        assert node.missing_chunks is None
+        assert not xr.open_dataset(node, engine="tegula", group=group, chunks=chunks)["data"].values.any()
+        node.missing_chunks = "error"  # the node's own rule holds unless there is another
+        for options, fails in ({}, True), ({"missing_chunks": "fill"}, False):
+            opened = xr.open_dataset(node, engine="tegula", group=group, chunks=chunks, **options)
+            with pytest.raises(tegula.NotFoundError) if fails else nullcontext():
+                opened["data"].values  # noqa: B018
+        with pytest.raises(tegula.MetadataError, match="takes no storage options"):
+            xr.open_dataset(node, engine="tegula", group=group, storage_options={"region": "x"})
+    tree = xr.open_datatree(tegula.open(root.store), engine="tegula", missing_chunks="error", chunks=chunks)
+    with pytest.raises(tegula.NotFoundError, match="not stored"):
+        tree["g/data"].values  # noqa: B018
+
+
+def test_pickled_columns_of_a_node_are_read_on_request() -> None:
+    store = tegula.MemoryStore()
+    values = np.array([{"a": 1}, None], object)
+    tegula.create_array(store, path="a", data=values, format="zarr2", codecs=["pickle"], allow_pickle=True)
+    for target in (store, tegula.open(store)):
+        assert xr.open_dataset(target, engine="tegula", allow_pickle=True)["a"].values.tolist() == values.tolist()
 
 
 @pytest.mark.slow

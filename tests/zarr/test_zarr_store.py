@@ -152,6 +152,28 @@ def test_zarr_python_writes_into_other_formats_through_a_view(tmp_path: Path, it
     assert tegula.check(tmp_path / "g").ok
 
 
+@pytest.mark.parametrize("item", ["zarr2", "n5"])
+def test_zarr_python_deletes_and_replaces_nodes_of_other_formats(tmp_path: Path, item: str) -> None:
+    """Nothing of a node stays, and what takes its place has its format."""
+    for inner in (tegula.MemoryStore(), tmp_path / "g"):
+        alone = sorted(tegula.create_group(inner, format=item).store.list())
+        group = zarr.open_group(tegula.zarr.store(inner), mode="r+")
+        for dtype in ("i4", "i4", "f8"):
+            array = group.create_array("a", shape=4, chunks=2, dtype=dtype, overwrite=True)
+            assert array[:].tolist() == [0, 0, 0, 0]
+            array[:] = 7
+        del group["a"]
+        assert sorted(tegula.store_of(inner).list()) == alone
+        again = zarr.open_group(tegula.zarr.store(inner), mode="w")
+        again.create_array("x", shape=2, dtype="i4")
+        found = tegula.open(inner)
+        assert [found.format, found["x"].format] == [item, item]
+        new = zarr.create_array(tegula.zarr.store(inner), shape=2, dtype="i4", overwrite=True)
+        new[:] = 3
+        assert (tegula.open(inner).format, tegula.open(inner)[:].tolist()) == (item, [3, 3])
+        assert tegula.check(inner).ok
+
+
 def test_a_read_only_store_refuses_to_write() -> None:
     old = tegula.create_array({}, shape=3, dtype="i2", format="bcolz")
     store = tegula.zarr.store(old)

@@ -115,3 +115,10 @@ def test_chunks_that_few_programs_know_are_shown_as_usual_ones() -> None:
     assert not CastArray(
         tegula.create_array({}, data=values, chunks=[[2, 3], [7]]), "float64"
     ).described.grid.is_regular
+
+
+@pytest.mark.parametrize("chunks", [(1, 3), (1, [2, 1]), (1, [1, 2])])
+def test_a_grid_is_shown_without_a_look_at_every_chunk(chunks: Any) -> None:
+    shown = CastArray(tegula.create_array({}, shape=(10**13, 3), chunks=chunks, dtype="i2"), "float32")
+    assert shown.described.grid.is_regular == (chunks != (1, [1, 2]))
+    assert shown.coords("c/9999999999999/0") == (10**13 - 1, 0)

@@ -162,6 +162,47 @@ def test_members_created_in_a_view_have_its_format(item: str) -> None:
     assert tegula.open(group.store)["t"][:].tolist() == [2, 2, 2, 2]
 
 
+@pytest.mark.parametrize("item", WRITABLE)
+def test_an_array_that_is_deleted_takes_its_chunks_along(tmp_path: Path, item: str) -> None:
+    """No chunk stays that would be data of the next array there."""
+    for target in ({}, tmp_path / "g"):
+        group = tegula.create_group(target, format=item)
+        alone = sorted(group.store.list())
+        array = group.create_array("t", shape=(4, 2), chunks=(2, 1), dtype="i4")
+        for delete in (lambda view: view.delete("t/zarr.json"), lambda view: view.delete_prefix("t/")):
+            array[...] = 7
+            view = view_of(group)
+            view.delete_prefix("t/c/1/")
+            assert array[...].tolist() == [[7, 7], [7, 7], [0, 0], [0, 0]]
+            delete(view)
+            assert sorted(group.store.list()) == alone
+            array = tegula.open_group(view, "r+").create_array("t", shape=(4, 2), chunks=(2, 1), dtype="i4")
+            assert not array[...].any()
+            array = tegula.open_array(group.store, path="t", mode="r+")
+
+
+@pytest.mark.parametrize("item", WRITABLE)
+def test_a_root_that_is_deleted_is_created_again_in_its_format(item: str) -> None:
+    implicit = tegula.MemoryStore()
+    tegula.create_array(implicit, path="g/old", shape=2, dtype="i4", format=item)
+    whole = tegula.create_group({}, format=item, attributes={"a": 1})
+    whole["old"] = np.array([1, 2], "i4")
+    if item == "zarr2":
+        whole.consolidate()
+    for target, path in ((implicit, "g"), (whole, "")):
+        view = view_of(target, path)
+        view.delete_prefix("")
+        assert [*view.store.list_prefix(f"{path}/" if path else "")] == []
+        for other in (pickle.loads(pickle.dumps(view)), view):
+            made = tegula.create_group(other)
+            made.create_array("new", shape=2, dtype="i4")[:] = 5
+            found = tegula.open(other.store, path=path)
+            assert found.format == found["new"].format == item
+            assert [*tegula.open(other)] == ["new"]
+            assert found["new"][:].tolist() == [5, 5]
+            other.delete_prefix("")
+
+
 def test_an_array_that_the_format_lacks_is_not_created() -> None:
     for item, options in (("n5", {"fill_value": 1}), ("n5", {"dtype": "?"}), ("zarr2", {"shards": 4})):
         group = tegula.create_group({}, format=item)

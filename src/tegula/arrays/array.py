@@ -369,15 +369,16 @@ class Array(Node):
         return engine.start(self.stored, self._read, selection, indexing.numpy_like, out)
 
     def get_basic_selection(self, selection: Any = ..., *, out: Any = None) -> Any:
-        """Read a selection, as ``a[selection]``; the name is that of zarr-python."""
+        """Read a selection by ints and slices, as ``a[selection]``; the name is that of zarr-python."""
+        selection = selecting.basic(selection)
         return self[selection] if out is None else self.read(selection, out).result()
 
     def set_basic_selection(self, selection: Any, value: Any) -> None:
-        """Write a selection, as ``a[selection] = value``; the name is that of zarr-python."""
-        self[selection] = value
+        """Write a selection by ints and slices, as ``a[selection] = value``; the name is that of zarr-python."""
+        self[selecting.basic(selection)] = value
 
     def read_direct(self, dest: Any, source_sel: Any = None, dest_sel: Any = None) -> None:
-        """Read a selection into an array of NumPy, as in h5py.
+        """Read a selection into an array of NumPy, as in h5py; without `dest_sel` into one of the same shape.
 
         Examples
         --------

@@ -212,7 +212,7 @@ def adapted(fmt: Format, draft: ArrayMetadata) -> ArrayMetadata:
         If a codec does not fit the array.
     """
     metadata = fmt.adapt(draft)
-    shape = metadata.grid.largest_chunk() if metadata.grid.is_regular else None
+    shape = metadata.grid.one_shape
     codecs = complete(metadata.codecs, metadata.data_type, ndim=metadata.ndim, chunk_shape=shape)
     return metadata if codecs == metadata.codecs else replace(metadata, codecs=codecs)
 

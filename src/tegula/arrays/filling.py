@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
-from typing import Any, Final, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 import numpy as np
 
 from tegula.arrays.array import Array
 from tegula.arrays.chunking import as_shape
 from tegula.arrays.creation import completing, new_array, replaced, writable_format
-from tegula.arrays.values import as_data
+from tegula.arrays.values import as_data, as_values
 from tegula.engine.nodes.deleting import remove_array
 from tegula.engine.nodes.replacing import Data, Replacement, replacing
 from tegula.errors import MetadataError, NotFoundError, TegulaError
+from tegula.metadata.data_types import DataType, as_data_type
 from tegula.stores import Store
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = [
     "CREATION",
@@ -90,7 +94,7 @@ def new_array_with(
                 raise MetadataError(f"a new array needs a {name}, or data", field=name)
         return new_array(store, path, shape=shape, dtype=dtype, **options)
     if not isinstance(data, Array) and not _is_chunked(data):
-        data = as_data(data)
+        data = _in_memory(data, dtype)
     if shape is not None and as_shape(shape) != data.shape:
         raise MetadataError(f"the shape {shape} is not that of the data, {data.shape}", field="shape")
     dtype = type_of(data) if dtype is None else dtype
@@ -102,7 +106,10 @@ def new_array_with(
                     array[...] = data
                 else:
                     for region in array.iter_shards():
-                        array[region] = np.asarray(data[region])
+                        # missing elements are those that a mask says
+                        array[region] = (
+                            np.asarray(data[region]) if array.metadata.data_type.inner is None else data[region]
+                        )
             return replaced(replacement, array)
         except NotFoundError as error:  # if another process has replaced the array, it is stored again
             if kind == "lazy" or not (error.is_stale and options.get("overwrite")) or attempt == _ATTEMPTS:
@@ -148,6 +155,13 @@ def new_array_from(
                 array.stored.check_exists()  # another node that has taken its place stays
                 remove_array(array.stored, array.path)
             raise
+
+
+def _in_memory(data: Any, dtype: Any) -> npt.NDArray[Any]:
+    """Convert data for a new array to an ndarray; to records if the data type has missing elements."""
+    if isinstance(dtype, (DataType, Mapping)) and (data_type := as_data_type(dtype)).inner is not None:
+        return as_values(data, data_type, data_type.numpy)
+    return as_data(data)
 
 
 def _is_chunked(data: Any) -> bool:

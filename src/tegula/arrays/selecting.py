@@ -27,7 +27,7 @@ else:
     indexing = Later("tegula.indexing")
     interop, values_room = Later("tegula.views.interop"), Later("tegula.arrays.values")
 
-__all__ = ["ArraySelection", "Indexer", "MakePlan", "read", "write"]
+__all__ = ["ArraySelection", "Indexer", "MakePlan", "basic", "read", "write"]
 
 _FEW_CHUNKS = 16  # larger reads are compared with the physical memory; smaller ones are bounded by `max_chunk_bytes`
 Whole: TypeAlias = slice | EllipsisType
@@ -49,6 +49,22 @@ class Indexer:
 
     def __setitem__(self, selection: Any, values: Any) -> None:
         self._write(selection, self._plan, values)
+
+
+def basic(selection: Any) -> Any:
+    """Return a selection if it consists of ints and slices.
+
+    Raises
+    ------
+    SelectionError
+        If it has anything else.
+    """
+    parts = selection if isinstance(selection, tuple) else (selection,)
+    for part in parts:
+        if isinstance(part, (slice, EllipsisType)) or (np.ndim(part) == 0 and hasattr(part, "__index__")):
+            continue
+        raise SelectionError(f"a basic selection has ints and slices, not {part!r:.50}; use a.oindex or a.vindex")
+    return selection
 
 
 # --- reading

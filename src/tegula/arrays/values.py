@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -53,13 +54,14 @@ def as_values(values: Any, data_type: DataType, dtype: np.dtype[Any]) -> npt.NDA
     >>> as_values(["a", "bc"], as_data_type(str), np.dtype(object))
     array(['a', 'bc'], dtype=object)
     """
-    if not isinstance(values, (np.ndarray, np.generic)) and hasattr(values, "__array__"):
+    inner = data_type.inner if dtype.names == ("value", "valid") else None
+    if inner is None and not isinstance(values, (np.ndarray, np.generic)) and hasattr(values, "__array__"):
         values = np.asarray(values)
     if data_type.variable:
         return _objects(values)
-    if dtype.names == ("value", "valid") and (inner := data_type.inner) is not None:
-        values = _optional(values, inner, dtype)
     try:
+        if inner is not None:
+            values = _optional(values, inner, dtype)
         if not isinstance(values, (np.ndarray, np.generic)):
             converted = np.asarray(values, dtype)
         elif isinstance(values, np.ndarray) and (
@@ -71,6 +73,8 @@ def as_values(values: Any, data_type: DataType, dtype: np.dtype[Any]) -> npt.NDA
             converted = np.asarray(values).astype(dtype.newbyteorder("=")).astype(dtype)
         else:
             converted = np.asarray(values).astype(dtype)
+    except MetadataError:  # of the values of elements that may be missing
+        raise
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise MetadataError(f"the values can't be converted to {dtype}: {error}") from error
     if dtype.kind in "mM" and np.datetime_data(converted.dtype) != np.datetime_data(dtype):
@@ -114,26 +118,86 @@ def as_records(values: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt
 
 
 def _optional(values: Any, inner: DataType, dtype: np.dtype[Any]) -> Any:
-    """Return records of elements that may be missing: those masked in a masked array, or ``None``."""
-    plain: Any = np.asarray(values, None if isinstance(values, (np.ndarray, np.generic)) else object)
-    if isinstance(values, np.ma.MaskedArray):
-        valid = ~np.ma.getmaskarray(values)
-    elif plain.dtype.names == dtype.names or _holds_tuples(values):
-        return values  # records as NumPy takes them
+    """Return records of elements that may be missing: those that are masked, null, or ``None``."""
+    if callable(compute := getattr(values, "compute", None)):
+        values = compute()  # dask drops the mask when NumPy asks for an array
+    if (nulls := _nulls(values)) is not None:
+        valid, there = ~nulls, _not_null(values, ~nulls)
     else:
-        valid = np.asarray(plain != None if plain.dtype.hasobject else np.ones(plain.shape, bool))  # noqa: E711
-    records = np.zeros(plain.shape, dtype)
+        if isinstance(values, (list, tuple)) and _holds_records(values):
+            return _with_records(values, inner, dtype)
+        as_it_is = isinstance(values, np.generic) or hasattr(values, "__array__")
+        values = np.asanyarray(values, None if as_it_is else object)  # may be a masked array
+        plain = np.asarray(values)
+        valid = ~_masked(values)
+        if plain.dtype.names == dtype.names:
+            if plain is values:
+                return values
+            valid = valid & plain["valid"] & ~_masked(values, "value") & ~_masked(values, "valid")
+            values = values["value"]
+        elif plain.dtype.kind == "O":
+            valid = valid & ~np.asarray(np.frompyfunc(_is_missing, 1, 1)(plain), bool)
+        there = values[valid]
+    records = np.zeros(valid.shape, dtype)
     records["valid"] = valid
-    there = plain[valid]
     records["value"][valid] = as_values(there.tolist() if there.dtype.hasobject else there, inner, dtype["value"])
     return records
 
 
-def _holds_tuples(values: Any) -> bool:
-    """Return whether the innermost elements of nested lists are tuples."""
-    while isinstance(values, list) and values:
-        values = values[0]
-    return isinstance(values, tuple)
+def _nulls(values: Any) -> npt.NDArray[Any] | None:
+    """Return which elements of an array of another library are null, if it says so; NumPy would make them NaN."""
+    if not isinstance(values, (np.ndarray, np.generic)):
+        for name in ("isna", "is_null"):  # of pandas; of Arrow and Polars
+            if callable(ask := getattr(values, name, None)):
+                return np.asarray(ask()).astype(bool)
+    return None
+
+
+def _not_null(values: Any, valid: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the elements that are not null, in their own type, which has no room for those that are."""
+    if valid.ndim == 1:
+        for name in ("dropna", "drop_null", "drop_nulls"):
+            if callable(drop := getattr(values, name, None)):
+                return np.asarray(drop())
+    there: npt.NDArray[Any] = np.asarray(values, object)[valid]
+    return there
+
+
+def _is_missing(item: Any) -> bool:
+    return item is None or item is np.ma.masked or item is getattr(sys.modules.get("pandas"), "NA", None)
+
+
+def _masked(values: Any, field: str | None = None) -> npt.NDArray[Any]:
+    """Return which elements are masked in a masked array, or in one of its fields: those with all fields masked."""
+    mask: Any = (
+        np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else np.zeros(np.shape(values), bool)
+    )
+    return _collapsed(mask if field is None or mask.dtype.names is None else mask[field], mask.ndim)
+
+
+def _collapsed(mask: npt.NDArray[Any], ndim: int) -> npt.NDArray[np.bool_]:
+    fields = mask.dtype.names
+    if fields is None:
+        fields_masked = mask.all(axis=tuple(range(ndim, mask.ndim)))  # a subarray has axes of its own
+    else:
+        fields_masked = np.all([_collapsed(mask[name], ndim) for name in fields], axis=0)
+    return np.asarray(fields_masked)
+
+
+def _holds_records(values: Any) -> bool:
+    """Return whether innermost elements of nested lists are tuples or records."""
+    if isinstance(values, list):
+        return any(_holds_records(item) for item in values)
+    return isinstance(values, (tuple, np.void))
+
+
+def _with_records(values: Any, inner: DataType, dtype: np.dtype[Any]) -> Any:
+    """Return nested lists of records, in which other elements have become records."""
+    if isinstance(values, list):
+        return [_with_records(item, inner, dtype) for item in values]
+    if isinstance(values, (tuple, np.void)):
+        return values
+    return _optional(values, inner, dtype)[()]
 
 
 def _objects(values: Any) -> npt.NDArray[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from tegula.metadata.nodes import CodecSpec
 
 __all__ = ["CodecChain", "build_chain", "build_steps"]
 
+Step: TypeAlias = tuple[CodecSpec, Codec | None, DataType, int, Shape | None]
 _MAX_PLANS: Final = 256
 _MARGIN: Final = 2**16  # bytes by which compressed data may exceed twice the size of their content
 
@@ -323,7 +324,7 @@ def _build(specs: Sequence[CodecSpec], context: Context) -> CodecChain:
     arrays: list[ArrayCodec] = []
     buffers: list[BufferCodec] = []
     serializer: Serializer | None = None
-    for _, codec, _, _ in _steps(specs, context):
+    for _, codec, *_ in _steps(specs, context):
         if isinstance(codec, ArrayCodec):
             arrays.append(codec)
         elif isinstance(codec, Serializer):
@@ -337,7 +338,7 @@ def _build(specs: Sequence[CodecSpec], context: Context) -> CodecChain:
 
 def build_steps(
     specs: Sequence[CodecSpec], data_type: DataType, *, ndim: int, chunk_shape: Shape | None = None
-) -> list[tuple[CodecSpec, Codec | None, DataType, int]]:
+) -> list[Step]:
     """Build the codecs of a chain one by one, to inspect each in its position.
 
     Parameters
@@ -347,8 +348,8 @@ def build_steps(
 
     Returns
     -------
-    list of (CodecSpec, codec or None, DataType, int)
-        Description, codec (``None`` if it changes nothing), and data type and number of dimensions of its input.
+    list of (CodecSpec, codec or None, DataType, int, tuple of int or None)
+        Description, codec (``None`` if it changes nothing), and data type, number of dimensions and shape of its input.
     """
     try:
         return [*_steps(specs, Context(data_type, None, ndim, chunk_shape, True, build_chain))]
@@ -356,18 +357,18 @@ def build_steps(
         raise MetadataError("the codecs are nested too deeply", field="codecs") from error
 
 
-def _steps(specs: Sequence[CodecSpec], context: Context) -> Iterator[tuple[CodecSpec, Codec | None, DataType, int]]:
-    """Build codec after codec and update the context; yield with each the data type and dimensions of its input."""
+def _steps(specs: Sequence[CodecSpec], context: Context) -> Iterator[Step]:
+    """Build codec after codec and update the context; yield with each what is known of its input."""
     middle = serializer_position(specs, context.data_type)
     for position, spec in enumerate(specs):
         # build it
         check_pickle(spec, context.allow_pickle)
-        before, ndim = context.data_type, context.ndim
+        before, ndim, shape = context.data_type, context.ndim, context.shape
         try:
             codec = builder(spec.name, (position > middle) - (position < middle))(spec, context)
         except UnsupportedError as error:
             if error.codec is None and not spec.must_understand:
-                yield spec, None, before, ndim  # an unknown codec that may be ignored
+                yield spec, None, before, ndim, shape  # an unknown codec that may be ignored
                 continue
             raise error.within(codec=spec.name) from error.__cause__
 
@@ -382,7 +383,7 @@ def _steps(specs: Sequence[CodecSpec], context: Context) -> Iterator[tuple[Codec
         elif codec is not None:
             context.buffer = codec.buffer
             context.unit = codec.unit or (codec.buffer.itemsize if codec.buffer is not None else 1)
-        yield spec, codec, before, ndim
+        yield spec, codec, before, ndim, shape
 
 
 def _pass_array_codec(context: Context, codec: ArrayCodec, wants_fill: bool) -> None:

@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
+import numpy as np
+
 from tegula.codecs.chain import build_steps
 from tegula.codecs.serializers.sharding import INDEX_TYPE, inner_specs
 from tegula.codecs.stages import Codec, Shape, library
@@ -68,6 +70,9 @@ _WITHOUT_OPTIONS: Final = frozenset(
     )
 )  # fmt: skip
 """Codecs of numcodecs without required options; for codecs in none of these tables, the signature is inspected."""
+
+_CHAINS: Final = ("codecs", "index_codecs", "mask_codecs", "data_codecs")
+"""Options of codecs that are codecs themselves."""
 
 _STATED: Final[Mapping[str, tuple[str, ...]]] = {
     "blosc": ("cname", "clevel", "shuffle", "typesize", "blocksize"),
@@ -153,8 +158,8 @@ def _codec_spec(item: Any) -> CodecSpec:
 
     # complete the options
     _check_required(name, options)
-    if name in ("sharding_indexed", "n5_default", "conditional"):
-        parts = [part for part in ("codecs", "index_codecs") if part in options]
+    if name in ("sharding_indexed", "n5_default", "zarrs.optional", "conditional"):
+        parts = [part for part in _CHAINS if part in options]
         options = {**options, **{part: _as_json(codec_specs(options[part])) for part in parts}}
     return CodecSpec(name, {**_DEFAULTS.get(name, {}), **options}, item.get("must_understand") is not False)
 
@@ -264,11 +269,15 @@ def complete(
     if all(_is_complete(spec, data_type) for spec in specs):
         return tuple(specs)
     steps = build_steps(specs, data_type, ndim=ndim, chunk_shape=chunk_shape)
-    return tuple(replace(spec, configuration=_full(spec, codec, before, axes)) for spec, codec, before, axes in steps)
+    return tuple(replace(step[0], configuration=_full(*step)) for step in steps)
 
 
-def lacking(specs: Sequence[CodecSpec], data_type: DataType, *, ndim: int) -> list[tuple[str, str]]:
-    """Return the codec and the name of each option that a document lacks, including the codecs of shards.
+def lacking(
+    specs: Sequence[CodecSpec], data_type: DataType, *, ndim: int, chunk_shape: Shape | None = None
+) -> list[tuple[str, str]]:
+    """Return the codec and the name of each option that a document lacks, including codecs inside of codecs.
+
+    The arguments are those of `complete`.
 
     Examples
     --------
@@ -277,17 +286,15 @@ def lacking(specs: Sequence[CodecSpec], data_type: DataType, *, ndim: int) -> li
     [('bytes', 'endian'), ('zstd', 'level')]
     """
     missing: list[tuple[str, str]] = []
-    for spec, _, before, axes in build_steps(specs, data_type, ndim=ndim):
+    for spec, _, before, axes, shape in build_steps(specs, data_type, ndim=ndim, chunk_shape=chunk_shape):
         stated = _STATED.get(spec.name, ())
         if spec.name == "bytes" and before.has_byte_order and before.numpy.names is None:
             stated = ("endian",)  # zarr-python never writes it for structures
         if spec.name == "blosc" and spec.configuration.get("shuffle") == "noshuffle":
             stated = tuple(name for name in stated if name != "typesize")
         missing += [(spec.name, name) for name in stated if spec.configuration.get(name) is None]
-        if spec.name in ("sharding_indexed", "n5_default"):
-            missing += lacking(inner_specs(spec, "codecs"), before, ndim=axes)
-        if spec.name == "sharding_indexed":
-            missing += lacking(inner_specs(spec, "index_codecs"), INDEX_TYPE, ndim=axes + 1)
+        for name, inner, axes_inside, shape_inside in _inside(spec, before, axes, shape):
+            missing += lacking(inner_specs(spec, name), inner, ndim=axes_inside, chunk_shape=shape_inside)
     return missing
 
 
@@ -300,8 +307,22 @@ def _is_complete(spec: CodecSpec, data_type: DataType) -> bool:
     return spec.name in ("crc32c", "vlen-utf8", "vlen-bytes", "numcodecs.vlen-utf8", "numcodecs.vlen-bytes")
 
 
-def _full(spec: CodecSpec, codec: Codec | None, before: DataType, ndim: int) -> Mapping[str, Any]:
-    """Return the complete configuration of a codec whose input has the data type `before`."""
+def _inside(
+    spec: CodecSpec, before: DataType, ndim: int, shape: Shape | None
+) -> list[tuple[str, DataType, int, Shape | None]]:
+    """Return the chains inside of a codec: the option, and data type, dimensions and shape of the elements."""
+    if spec.name == "n5_default":
+        return [("codecs", before, ndim, shape)]
+    if spec.name == "sharding_indexed":
+        inner = tuple(spec.configuration["chunk_shape"])
+        return [("codecs", before, ndim, inner), ("index_codecs", INDEX_TYPE, ndim + 1, None)]
+    if spec.name == "zarrs.optional" and before.inner is not None:
+        return [("mask_codecs", DataType(np.dtype(bool)), ndim, shape), ("data_codecs", before.inner, 1, None)]
+    return []
+
+
+def _full(spec: CodecSpec, codec: Codec | None, before: DataType, ndim: int, shape: Shape | None) -> Mapping[str, Any]:
+    """Return the complete configuration of a codec whose input is of the type `before`, and perhaps of one shape."""
     options = dict(spec.configuration)
     if spec.name == "bytes":
         return {"endian": "little", **options} if before.has_byte_order else options
@@ -309,13 +330,11 @@ def _full(spec: CodecSpec, codec: Codec | None, before: DataType, ndim: int) -> 
         return {**_DEFAULTS[spec.name], **options}
     if spec.name == "transpose" and isinstance(options.get("order"), str):  # the form of early drafts
         return {"order": [*range(ndim)][:: 1 if options["order"] == "C" else -1]}
-    if spec.name == "n5_default":
-        return {**options, "codecs": _as_json(complete(inner_specs(spec, "codecs"), before, ndim=ndim))}
-    if spec.name == "sharding_indexed":
-        shape = tuple(options["chunk_shape"])
-        inner = complete(inner_specs(spec, "codecs"), before, ndim=ndim, chunk_shape=shape)
-        index = complete(inner_specs(spec, "index_codecs"), INDEX_TYPE, ndim=ndim + 1)
-        return {**options, "codecs": _as_json(inner), "index_codecs": _as_json(index)}
+    if chains := _inside(spec, before, ndim, shape):
+        return options | {
+            name: _as_json(complete(inner_specs(spec, name), inner, ndim=axes, chunk_shape=inside))
+            for name, inner, axes, inside in chains
+        }
     made = getattr(codec, "codec", None)  # the object of numcodecs, which knows the type of its input
     lacks = any(options.get(name) is None for name in _STATED.get(spec.name, ()))
     return {**options, **_stated_by(made)} if lacks and made is not None else options

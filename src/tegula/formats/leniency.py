@@ -8,15 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from tegula.formats.documents import NO_ATTRIBUTES, load
-from tegula.runtime.deferred import Later
-
-if TYPE_CHECKING:
-    from tegula.formats.located import splicing
-else:
-    splicing = Later("tegula.formats.located.splicing")
 
 __all__ = ["Oddity", "corrected", "note_in", "odd_attributes", "odd_encodings", "plain_zarr2", "plain_zarr3"]
 
@@ -131,24 +125,20 @@ def plain_zarr3(document: Document, note: Note = _ignore) -> Document:
 _PLAIN: Final[Mapping[str, Callable[[Document], Document]]] = {"zarr2": plain_zarr2, "zarr3": plain_zarr3}
 
 
-def corrected(format: str, raw: bytes, key: str) -> tuple[Document, bytes] | None:
-    """Return the members of a document that its format does not allow, corrected, and the document with these.
-
-    ``None`` if it allows all. The new document keeps every other byte, if the layout is a usual one.
+def corrected(format: str, raw: bytes, key: str) -> Document:
+    """Return the members of a document that its format does not allow, corrected.
 
     Examples
     --------
-    >>> raw = b'{"zarr_format": 2, "shape": [0],   "chunks": [0], "compressor": null, "filters": null}'
-    >>> changes, new = corrected("zarr2", raw, ".zarray")
-    >>> changes, new[19:50]
-    ({'chunks': [1]}, b'"shape": [0],   "chunks": [1], ')
+    >>> raw = b'{"zarr_format": 2, "shape": [0], "chunks": [0], "compressor": null, "filters": null}'
+    >>> corrected("zarr2", raw, ".zarray")
+    {'chunks': [1]}
     """
     if format not in _PLAIN:
-        return None
+        return {}
     old = load(raw, key)
     new = _PLAIN[format](old)
-    changes = {name: value for name, value in new.items() if name not in old or old[name] is not value}
-    return (changes, splicing.with_values(raw, key, changes)) if changes else None
+    return {name: value for name, value in new.items() if name not in old or old[name] is not value}
 
 
 def _plain_lengths(lengths: Any, units: Iterable[int] | None) -> Any:

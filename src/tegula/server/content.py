@@ -119,7 +119,7 @@ class Content:
     def __init__(self, node: Any) -> None:
         self.root = node
         self.store = node.store
-        self.view = Zarr3View(node.store, node.path, writable=False)
+        self.view = Zarr3View(node.store, node.path, format=node.format, writable=False)
         self._consolidated: dict[tuple[str, str | None], tuple[float, bytes]] = {}
         self._casts: dict[tuple[str, str], CastArray] = {}
         self._watches: WeakKeyDictionary[ShownArray, Watch] = WeakKeyDictionary()

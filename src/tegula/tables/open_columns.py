@@ -123,6 +123,7 @@ class OpenColumns:
 
     def add(self, name: str, column: Array) -> None:
         """Take a column that was created, before the table's description names it."""
+        column.missing_chunks = self.missing_chunks
         self._opened[name] = column
 
     def forget(self, name: str) -> None:

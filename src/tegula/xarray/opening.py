@@ -13,7 +13,8 @@ from tegula.arrays.array import Array
 from tegula.arrays.node import Node
 from tegula.errors import MetadataError, NotFoundError
 from tegula.hierarchy import opening
-from tegula.hierarchy.group import Group
+from tegula.hierarchy.group import Group, with_options
+from tegula.stores.targets.opening import check_options
 from tegula.tables.table import Table
 from tegula.xarray.dimensions import check_dims, check_used, dimensions_of
 from tegula.xarray.variables import coordinates_of, variable_of
@@ -114,8 +115,9 @@ class Opener:
 
     def _node(self, target: Any, group: str | None) -> Any:
         path = (group or "").strip("/")
-        if isinstance(target, Node):
-            node: Any = target
+        if isinstance(target, (Array, Group, Table)):
+            check_options(target, self.storage_options)
+            node: Any = with_options(target, allow_pickle=self.allow_pickle, missing_chunks=self.missing_chunks)
         elif self.consolidated:
             node = opening.open_group(target, format=self.format, **self._options())
         else:

@@ -18,7 +18,7 @@ from tegula import engine
 from tegula.arrays.array import Array
 from tegula.errors import UnsupportedError
 from tegula.formats import find_format
-from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
+from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis, regular_grid
 from tegula.metadata.chunk_keys import default_keys
 from tegula.metadata.data_types import EXTENDED_DTYPES, DataType
 from tegula.metadata.masks import with_mask
@@ -280,13 +280,14 @@ def _described(array: Array, dtype: np.dtype[Any]) -> ArrayMetadata:
 
 def _plain_grid(metadata: ArrayMetadata) -> ChunkGrid:
     """Return the grid of an array; a regular one if only the last chunks are shorter, which all programs know."""
-    plain = regular_grid([max(1, length) for length in metadata.grid.largest_chunk()])
-    axes = zip(metadata.grid.axes, plain.axes, metadata.shape)
-    same = all(
-        own.count(size) == axis.count(size) and all(own.start(n) == axis.start(n) for n in range(own.count(size)))
-        for own, axis, size in axes
-    )
-    return plain if not metadata.grid.is_regular and same else metadata.grid
+    grid = metadata.grid
+    if grid.is_regular:
+        return grid
+    lengths = grid.largest_chunk()
+    for axis, size, length in zip(grid.axes, metadata.shape, lengths):
+        if isinstance(axis, VaryingAxis) and not {length}.issuperset(axis.edges[: max(0, axis.count(size) - 1)]):
+            return grid
+    return regular_grid(lengths)
 
 
 def _with_units(metadata: ArrayMetadata) -> Mapping[str, Any]:

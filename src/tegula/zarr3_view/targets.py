@@ -39,7 +39,7 @@ def shown(target: Any, path: str, read_only: bool, storage_options: Mapping[str,
     if metadata is None or metadata.format == "zarr3":
         return store, found
     own = find_format(metadata.format)
-    return Zarr3View(store, found, writable=own.writable and own.has_groups), ""
+    return Zarr3View(store, found, format=own.name, writable=own.writable and own.has_groups), ""
 
 
 def node_at(store: Store, path: str) -> NodeMetadata | None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from tegula import engine
 from tegula.codecs.equivalence import decode_alike
+from tegula.engine.nodes.deleting import remove_array
 from tegula.errors import ConflictError, MetadataError, ReadOnlyError, TegulaError, UnsupportedError
 from tegula.formats import find_format, parse
 from tegula.hierarchy.group import open_node
@@ -40,8 +41,10 @@ class Zarr3View(Store):
     ----------
     store, path : Store, str
         The node.
+    format : str
+        The format of new nodes.
     writable : bool
-        Whether documents and chunks can be written; new nodes have the format of the node.
+        Whether documents and chunks can be written.
 
     Examples
     --------
@@ -49,16 +52,17 @@ class Zarr3View(Store):
     >>> from tegula.hierarchy.opening import open
     >>> old = create_array({}, shape=3, dtype=">i2", format="bcolz")
     >>> old[:] = [1, 2, 3]
-    >>> view = Zarr3View(old.store, "", writable=False)
+    >>> view = Zarr3View(old.store, "", format="bcolz", writable=False)
     >>> sorted(view.list())
     ['c/0', 'zarr.json']
     >>> open(view)[:], open(view).format
     (array([1, 2, 3], dtype=int16), 'zarr3')
     """
 
-    def __init__(self, store: Store, path: str, *, writable: bool) -> None:
+    def __init__(self, store: Store, path: str, *, format: str, writable: bool) -> None:
         self.store = store
         self.path = path
+        self.format = format  # the node itself may be deleted, and created again
         self.writable = writable
         self.read_only = store.read_only or not writable
         self.concurrency, self.single_writer = store.concurrency, store.single_writer
@@ -293,7 +297,7 @@ class Zarr3View(Store):
         return self.store.set(stored, array.take(raw, coords), if_generation=if_generation)
 
     def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
-        """Remove a chunk, or the documents of a node; see `Store.delete`."""
+        """Remove a chunk, or the documents of a node, with the chunks of an array; see `Store.delete`."""
         self._check_writable(check_key(key))
         path = _document_path(key)
         if path is None:
@@ -305,13 +309,26 @@ class Zarr3View(Store):
         present = ABSENT if node is None else node.document
         if if_generation is not None and present != if_generation:
             raise ConflictError("the document has changed since it was read", key=key)
-        if node is not None:
-            place = self._place(path)
-            for name in node.metadata.documents:
+        if node is None:
+            return
+        place = self._place(path)
+        if isinstance(node, ShownArray):  # without its documents nothing would show its chunks, but the next array here
+            remove_array(node.stored, place)
+        else:
+            copies = find_format(node.metadata.format).consolidated_key
+            for name in [*([copies] if copies else []), *reversed([*node.metadata.documents])]:
                 self.store.delete(f"{place}/{name}".lstrip("/"))
             engine.forget(self.store, place)
-            self._nodes.pop(path, None)
-            self._made.pop(path, None)
+        self._nodes.pop(path, None)
+        self._made.pop(path, None)
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Remove every key that starts with `prefix`, members before their group; see `Store.delete_prefix`."""
+        keys = [*self.list_prefix(prefix)]
+        # chunks go with the documents of their array; where there are none, the prefix is inside an array
+        documents = [key for key in reversed(keys) if _document_path(key) is not None]
+        for key in documents or keys:
+            self.delete(key)
 
     def _check_writable(self, key: str) -> None:
         if self.read_only:
@@ -341,8 +358,7 @@ class Zarr3View(Store):
         return ABSENT if made is None else made.document
 
     def _create(self, path: str, wanted: NodeMetadata) -> None:
-        root = engine.read_metadata(self.store, self.path)
-        item = find_format(root.format if root is not None else "zarr2")
+        item = find_format(self.format)
         if isinstance(wanted, ArrayMetadata):
             adapted = item.adapt(replace(wanted, documents={}))
             if not _fits(adapted, wanted):
@@ -366,11 +382,11 @@ class Zarr3View(Store):
         return hash((self.path, self.read_only))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self.store, self.path, self.writable, self._made)
+        return _reopen, (self.store, self.path, self.format, self.writable, self._made)
 
 
-def _reopen(store: Store, path: str, writable: bool, made: dict[str, ArrayMetadata]) -> Zarr3View:
-    view = Zarr3View(store, path, writable=writable)
+def _reopen(store: Store, path: str, format: str, writable: bool, made: dict[str, ArrayMetadata]) -> Zarr3View:
+    view = Zarr3View(store, path, format=format, writable=writable)
     view._made.update(made)
     return view
 

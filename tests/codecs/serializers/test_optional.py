@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -98,6 +100,70 @@ def test_what_is_assigned() -> None:
     assert not nested[...]["valid"].any()
     nested[1:] = [((0, False), True), ((5, True), True)]
     assert nested[...].tolist() == [((0, False), False), ((0, False), True), ((5, True), True)]
+
+
+RECORDS = [("value", "<i4"), ("valid", "?")]
+PARTLY: list[Any] = [
+    np.ma.array([1, 2], mask=[0, 1]), np.ma.array([1, None], object, mask=[0, 0]), [1, None], [1, np.ma.masked],
+    [(1, True), None], [1, (0, False)], np.ma.array([(1, True), (2, True)], RECORDS, mask=[0, 1]),
+    np.ma.array([(1, True), (2, True)], RECORDS, mask=[(0, 0), (1, 0)]),
+    np.ma.array([(1, True), (2, True)], RECORDS, mask=[(0, 0), (0, 1)]),
+    np.ma.array([(1, True), (2, False)], RECORDS),
+]  # fmt: skip
+
+
+FOREIGN: dict[str, Callable[[Any], list[Any]]] = {
+    "pandas": lambda pd: [
+        pd.array([1, None], dtype="Int32"), pd.Series([1, None], dtype="Int64"), pd.Series([1, None]), [1, pd.NA],
+        np.array([1, pd.NA], object), pd.DataFrame({"a": [1, None]}, dtype="Int32")["a"],
+    ],
+    "pyarrow": lambda pa: [pa.array([1, None]), pa.chunked_array([[1], [None]])],
+    "polars": lambda pl: [pl.Series([1, None])],
+    "dask.array": lambda da: [da.from_array(PARTLY[0], chunks=1, asarray=False)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("library", ["numpy", *FOREIGN])
+def test_what_is_missing_is_stored_as_missing(library: str) -> None:
+    imported = pytest.importorskip(library)
+    for values in FOREIGN[library](imported) if library in FOREIGN else PARTLY:
+        assigned = tegula.create_array({}, shape=2, dtype=optional("int32"))
+        assigned[:] = values
+        grown = tegula.create_array({}, shape=0, chunks=4, dtype=optional("int32"))
+        grown.append(values)
+        created = tegula.create_array({}, data=values, dtype=optional("int32"))
+        for array in (assigned, grown, created):
+            assert array[:].tolist() == [(1, True), (0, False)], values
+
+
+def test_large_integers_beside_missing_ones() -> None:
+    large = 2**62 + 1
+    for values in ([large, None], np.ma.array([large, 2], mask=[0, 1]), [(large, True), None]):
+        array = tegula.create_array({}, data=values, dtype=optional("int64"))
+        assert array[:].tolist() == [(large, True), (0, False)]
+    pandas = pytest.importorskip("pandas")
+    array[:] = pandas.Series([large, None], dtype="Int64")
+    assert array[:].tolist() == [(large, True), (0, False)]
+
+
+def test_missing_elements_of_nested_types() -> None:
+    array = tegula.create_array({}, shape=2, dtype=optional(optional("int32")))
+    array[:] = [0, ((5, False), True)]
+    assert array[:].tolist() == [((0, True), True), ((0, False), True)]
+    array[:] = np.ma.array([((1, True), True)] * 2, array.dtype, mask=[((1, 0), 0), ((0, 0), 1)])
+    assert array[:].tolist() == [((0, False), True), ((0, False), False)]
+
+
+@pytest.mark.parametrize(
+    "wrong", [[None, (4,)], [(1, 2, 3), None], [1, "x"], [[1], [2, 3]], [[1, 2], None], object(), [None, ("x", True)]]
+)
+def test_values_that_do_not_fit(wrong: Any) -> None:
+    array = tegula.create_array({}, shape=2, dtype=optional("int32"))
+    for write in (partial(array.__setitem__, ...), array.append):
+        with pytest.raises(MetadataError, match="can't be converted"):
+            write(wrong)
+    with pytest.raises(MetadataError, match="can't be converted"):
+        tegula.create_array({}, data=wrong, dtype=optional("int32"))
 
 
 def test_the_bytes_are_those_of_zarrs() -> None:

@@ -161,6 +161,10 @@ def test_groups_and_tables_pass_it_on(consolidated: bool) -> None:
         tables[0][:2]
     assert group.create_array("new", shape=1, dtype="i4").missing_chunks == "error"
     assert group.create_group("g").missing_chunks == "error"
+    table = tegula.open_table(store, "r+", path="t", missing_chunks="error")
+    added = table.add_column("y", np.zeros(4), chunks=2)
+    table.refresh()
+    assert added.missing_chunks == table["y"].missing_chunks == "error"
 
 
 def test_documents_of_views_keep_it(tmp_path: Path) -> None:

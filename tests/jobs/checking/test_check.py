@@ -64,6 +64,22 @@ def cases(root: Path, archive: Path) -> Iterator[tuple[dict[str, Any], Path]]:
         yield case, folder / case["case"] / "store" / case.get("store", "")
 
 
+@pytest.mark.parametrize("sharded", [False, True])
+def test_squeezed_chunks_are_checked(sharded: bool) -> None:
+    store = MemoryStore()
+    codecs: Any = ["zarrs.squeeze", "zstd"]
+    codecs = {"name": "sharding_indexed", "chunk_shape": [1, 1], "codecs": codecs} if sharded else codecs
+    array = tegula.create_array(store, shape=(4, 1), chunks=(2, 1), dtype="i4", codecs=codecs)
+    array[:] = 5
+    report = tegula.check(store)
+    assert report.findings == []
+    assert report.chunks == (4 if sharded else 2)
+    store.set("c/0/0", b"damaged")
+    assert [finding.kind for finding in tegula.check(store).findings] == [
+        "damaged-index" if sharded else "damaged-chunk"
+    ]
+
+
 @pytest.mark.slow
 @pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("archive", sorted(FIXTURES.glob("*.zip")), ids=lambda path: path.stem)

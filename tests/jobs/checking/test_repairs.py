@@ -47,6 +47,33 @@ def repaired(source: Any, *kinds: str, changes: set[str], **options: Any) -> Che
     return report
 
 
+def test_two_repairs_of_one_document(tmp_path: Path) -> None:
+    document = {"zarr_format": 2, "shape": [4, 4], "chunks": [2.0, 2.0], "dtype": "<i4", "compressor": None,
+                "fill_value": 0, "order": "C", "filters": None}  # fmt: skip
+    chunks = {f"{i}/{j}": b"\1\0\0\0" * 4 for i in (0, 1) for j in (0, 1)}
+    tegula.create_group(tmp_path / "2", format="zarr2")
+    for name, raw in {".zarray": json.dumps(document).encode(), **chunks}.items():
+        LocalStore(tmp_path / "2").set(f"a/{name}", raw)
+    tegula.create_array(tmp_path / "3", path="a", shape=(4, 4), chunks=(2, 2), dtype="i4")[:] = 1
+    encoding = {"name": "v2", "configuration": {"separator": "."}}
+    edit(LocalStore(tmp_path / "3"), "a/zarr.json", chunk_key_encoding=encoding, storage_transformers=None)
+    for root, key in ((tmp_path / "2", "a/.zarray"), (tmp_path / "3", "a/zarr.json")):
+        repaired(root, "unusual-document", "misplaced-chunks", changes={key})
+        assert tegula.open(root)["a"][:].tolist() == [[1] * 4] * 4
+
+
+def test_repairs_of_a_document_and_of_its_consolidated_copy(tmp_path: Path) -> None:
+    root = tegula.create_group(tmp_path / "x")
+    root.create_array("a", shape=4, chunks=2, dtype="i4")[:] = 1
+    root.consolidate()
+    edit(LocalStore(tmp_path / "x"), "a/zarr.json", storage_transformers=None, attributes={"new": 1})
+    kinds = "consolidated-differs", "unusual-document"
+    report = tegula.check(tmp_path / "x", repair=True)
+    assert report.failed_repairs == {}, str(report)
+    assert {found.kind for found in report.findings if found.repaired} == {*kinds}
+    assert tegula.check(tmp_path / "x").findings == []
+
+
 # --- temporary files
 
 

@@ -82,6 +82,9 @@ def test_chunks_that_decode_alike() -> None:
         ([np.nan, 1.0], [0.0, 1.0], None),  # which has no size
         ([1.0, np.inf, 0.0], [5.0, 0.0, 0.0], ((1,), np.inf, 0.0)),
         (np.array([255, 1], "u1"), np.array([0, 3], "u1"), ((0,), 255, 0)),
+        (np.array([0, 2**60]), np.array([1, 2**60 + 100]), ((1,), 2**60, 2**60 + 100)),
+        (np.array([-(2**63), 0]), np.array([2**63 - 1, 2]), ((0,), -(2**63), 2**63 - 1)),
+        (np.array([2**64 - 1, 7], "u8"), np.array([2**64 - 3, 4], "u8"), ((1,), 7, 4)),
         (np.array([1 + 1j, 2]), np.array([1, 2 + 9j]), ((1,), 2 + 0j, 2 + 9j)),
         (np.array([True, False]), np.array([False, False]), ((0,), True, False)),
         (np.array(["a", "b"]), np.array(["a", "c"]), None),

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tegula
+from tegula import config
 from tegula.indexing import whole
 from tegula.metadata.data_types import as_data_type
 from tegula.tensorstore.drivers.elements import Elements
@@ -125,6 +126,48 @@ def test_missing_chunks_are_refused_if_asked_for() -> None:
     assert driver.read(whole((4,)).index(slice(0, 2))).tolist() == [5, 5]
     with pytest.raises(ValueError, match=r'NOT_FOUND: chunk \{1\} stored at "1" is missing'):
         driver.read(whole((4,)))
+    assert array[:].tolist() == [5, 5, 0, 0]
+
+
+def test_what_is_said_of_missing_chunks_wins_against_the_setting() -> None:
+    array = tegula.create_array(tegula.MemoryStore(), shape=4, chunks=2, dtype="u1", format="zarr2")
+    with config.configure(missing_chunks="error"):
+        assert Plain(array, fill_missing=True).read(whole((4,))).tolist() == [0, 0, 0, 0]
+        for said in (None, False):
+            with pytest.raises(ValueError, match=r'NOT_FOUND: chunk \{[01]\} stored at "[01]" is missing'):
+                Plain(array, fill_missing=said).read(whole((4,)))
+
+
+@pytest.mark.parametrize(("said", "setting"), [(False, "fill"), (False, "error"), (None, "error")])
+def test_parts_of_elements_are_written_into_missing_chunks(said: bool | None, setting: str) -> None:
+    """The other parts of these elements become those of the fill value, though reads must not use it."""
+    array = tegula.create_array(tegula.MemoryStore(), shape=4, chunks=2, dtype="S3", format="zarr2")
+    with config.configure(missing_chunks=setting):
+        driver = Plain(array, fill_missing=said)
+        driver.write(whole((4, 3)).index((0, 1)), np.array(b"x"))
+        assert driver.read(whole((4, 3)).index(slice(0, 2))).tolist() == [[b"", b"x", b""], [b"", b"", b""]]
+        with pytest.raises(ValueError, match=r"chunk \{1\}"):
+            driver.read(whole((4, 3)))
+
+
+def test_reads_that_refuse_missing_chunks_look_up_each_once() -> None:
+    asked: list[str] = []
+
+    class Counting(tegula.MemoryStore):
+        def get(self, key: str, *args: Any, **options: Any) -> Any:
+            asked.append(key)
+            return super().get(key, *args, **options)
+
+        def exists(self, key: str) -> bool:
+            asked.append(key)
+            return super().exists(key)
+
+    array = tegula.create_array(Counting(), shape=4, chunks=2, dtype="u1", format="zarr2")
+    array[:] = 5
+    driver = Plain(array, fill_missing=False)
+    asked.clear()
+    assert driver.read(whole((4,))).tolist() == [5, 5, 5, 5]
+    assert sorted(key for key in asked if not key.startswith(".")) == ["0", "1"]
 
 
 def test_statistics_say_whether_chunks_are_stored() -> None:

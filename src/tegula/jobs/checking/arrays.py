@@ -25,7 +25,7 @@ from tegula.formats import Format, find_format
 from tegula.formats.documents import load, rewrite
 from tegula.formats.keys import Style
 from tegula.hierarchy.sources import Source
-from tegula.jobs.checking.documents import Visit, set_document, visited, write_document
+from tegula.jobs.checking.documents import Visit, set_members, visited, write_document
 from tegula.jobs.checking.findings import Examination, Finding, Repair
 from tegula.jobs.ledger import UNRECORDED
 from tegula.jobs.misplaced import Misplaced
@@ -72,7 +72,8 @@ class _ArrayCheck:
         try:
             how: dict[str, Any] = {"allow_pickle": exam.allow_pickle, "missing_chunks": exam.missing_chunks}
             stored = engine.stored_array(exam.store, visit.path, metadata, **how)
-            unstated = lacking(metadata.codecs, metadata.data_type, ndim=metadata.ndim)
+            shape = metadata.grid.one_shape
+            unstated = lacking(metadata.codecs, metadata.data_type, ndim=metadata.ndim, chunk_shape=shape)
         except (UnsupportedError, MetadataError) as error:
             visit.find_error(error, document)
             exam.count(unsure=1)
@@ -175,8 +176,8 @@ class _ArrayCheck:
         visit, fmt = self.visit, self.fmt
         field, repair = self.misplaced.field_of(fmt), None
         if field is not None and not visit.exam.numbers["seen"]:
-            new = rewrite(visit.documents, fmt.shape_key, dict([field]), Style())
-            repair = Repair(f"set {field[0]} to {json.dumps(field[1])}", partial(set_document, visit, fmt, new))
+            act = partial(set_members, visit, fmt, dict([field]))
+            repair = Repair(f"set {field[0]} to {json.dumps(field[1])}", act)
         encode, exists = self.metadata.keys.encode, visit.exam.store.exists
         twice = all(exists(visit.prefix + encode(coords)) for coords in self.misplaced.some)
         text, severity = self.misplaced.message(fmt, self.metadata), "warning" if twice else None

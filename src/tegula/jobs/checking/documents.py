@@ -19,6 +19,7 @@ from tegula.errors import ConflictError, MetadataError, StoreError, TegulaError,
 from tegula.formats import ALL_KEYS, FORMATS, Format, find_format, oddities
 from tegula.formats.keys import NETCDF_KEY
 from tegula.formats.leniency import corrected
+from tegula.formats.located.splicing import with_values
 from tegula.hierarchy.consolidating import read_consolidated, write_consolidated
 from tegula.hierarchy.group import Group
 from tegula.jobs.checking.findings import Examination, Repair
@@ -91,13 +92,15 @@ def write_document(exam: Examination, key: str, raw: bytes, generation: Generati
         engine.forget(exam.store, key)
 
 
-def set_document(visit: Visit, fmt: Format, new: bytes) -> None:
-    """Replace an array's document that is still as it was found, and its copies in consolidated metadata."""
+def set_members(visit: Visit, fmt: Format, members: Mapping[str, Any]) -> None:
+    """Set members of an array's document that is as it was found or last repaired, and of its consolidated copies."""
     store, key = visit.exam.store, visit.prefix + fmt.shape_key
     raw, generation = store.get(key, with_generation=True)
     if raw != visit.documents[fmt.shape_key]:
         raise ConflictError("another process has changed the document; run the check again", key=key)
+    new = with_values(raw, key, members)
     write_document(visit.exam, key, new, generation)
+    visit.documents[fmt.shape_key] = new
     parts = visit.path.split("/") if visit.path else []
     for depth in range(len(parts)):
         _set_entry(store, "/".join(parts[:depth]), "/".join(parts[depth:]), fmt, new)
@@ -150,13 +153,12 @@ def visited(exam: Examination, path: str) -> Visit:
 
 def _find_oddities(visit: Visit, fmt: Format) -> None:
     """Report what documents have that their format does not allow; what reading corrects can be written, too."""
-    changes: dict[str, Any] = {}
-    repair = None
     raw = visit.documents.get(fmt.shape_key)
-    if raw is not None and (correction := corrected(fmt.name, raw, fmt.shape_key)) is not None:
-        changes, new = correction
+    changes = {} if raw is None else corrected(fmt.name, raw, fmt.shape_key)
+    repair = None
+    if changes:
         values = ", ".join(f"{name} {shorten(json.dumps(value), 200)}" for name, value in changes.items())
-        repair = Repair(f"write {values}", partial(set_document, visit, fmt, new))
+        repair = Repair(f"write {values}", partial(set_members, visit, fmt, changes))
     for key, name, message in oddities(fmt, visit.documents):
         act = repair if name in changes and key == fmt.shape_key else None
         visit.find("unusual-document", key, f"{message} (field {name!r})" if name else message, repair=act)

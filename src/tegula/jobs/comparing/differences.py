@@ -31,7 +31,7 @@ _TRIES: Final = 4  # chunks whose bytes are compared first; if all differ, the b
 class Largest:
     """The largest difference of two numbers, its index, and both numbers."""
 
-    amount: float
+    amount: float  # of integers an int
     index: tuple[int, ...]
     one: Any
     other: Any
@@ -157,18 +157,30 @@ def _largest(
     same: np.ndarray[Any, Any],
     index_of: Callable[[int], tuple[int, ...]],
 ) -> Largest | None:
-    """Return the largest difference of numbers, as floats tell it; differences from NaN have no size."""
+    """Return the largest difference of numbers; differences from NaN have no size."""
     if old.dtype.kind not in "biufc" or new.dtype.kind not in "biufc":
         return None
     places = np.flatnonzero(~same.reshape(-1))
     one, other = old.reshape(-1)[places], new.reshape(-1)[places]
-    wide = np.dtype("c16" if "c" in (old.dtype.kind, new.dtype.kind) else "f8")
-    with np.errstate(all="ignore"):
-        amounts = np.abs(one.astype(wide) - other.astype(wide))
+    amounts = _distances(one, other)
     if np.isnan(amounts).all():
         return None
     best = int(np.nanargmax(amounts))
-    return Largest(float(amounts[best]), index_of(int(places[best])), *map(_python_value, (one[best], other[best])))
+    return Largest(amounts[best].item(), index_of(int(places[best])), *map(_python_value, (one[best], other[best])))
+
+
+def _distances(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the absolute differences of numbers: of integers exactly, of others as floats."""
+    kinds = one.dtype.kind + other.dtype.kind
+    if "f" not in kinds and "c" not in kinds:
+        wide = np.result_type(one.dtype, other.dtype, np.uint8)
+        if wide.kind in "iu":  # differences of 64 bits fit without a sign
+            one, other = one.astype(f"{wide.kind}8"), other.astype(f"{wide.kind}8")
+            larger, smaller = np.maximum(one, other), np.minimum(one, other)
+            return np.asarray(larger.view("u8") - smaller.view("u8"))
+    wide = np.dtype("c16" if "c" in kinds else "f8")
+    with np.errstate(all="ignore"):
+        return np.asarray(np.abs(one.astype(wide) - other.astype(wide)))
 
 
 def _python_value(value: Any) -> Any:

@@ -106,5 +106,6 @@ def _crossings(blocks: ChunkAxis, chunks: ChunkAxis, size: int) -> int:
     number = blocks.count(size) + chunks.count(size) - 1
     if isinstance(blocks, RegularAxis) and isinstance(chunks, RegularAxis):
         return number - (size - 1) // lcm(blocks.longest(), chunks.longest())
-    starts = {int(blocks.start(block)) for block in range(1, blocks.count(size))}
-    return number - sum(int(chunks.start(chunk)) in starts for chunk in range(1, chunks.count(size)))
+    few, many = (blocks, chunks) if blocks.count(size) < chunks.count(size) else (chunks, blocks)
+    starts = map(few.start, range(1, few.count(size)))
+    return number - sum(bool(many.start(many.locate(start)) == start) for start in starts)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import tegula
 from tegula import engine
 from tegula.arrays.viewing import ViewedArray
+from tegula.errors import missing_chunk
 from tegula.indexing import Affine, Plan, Transform
 from tegula.indexing.transform import axes_of
 from tegula.tensorstore.constraints.schema import Schema
@@ -48,8 +49,9 @@ class NodeDriver(Driver):
         The part of the elements to show; by default whole elements.
     labels : iterable of str, optional
         Labels of the dimensions.
-    fill_missing : bool
-        Whether missing chunks read as the fill value; otherwise reading them is an error.
+    fill_missing : bool, optional
+        Whether missing chunks read as the fill value; otherwise reading them is an error. By default the setting
+        ``missing_chunks`` decides.
 
     Attributes
     ----------
@@ -74,16 +76,17 @@ class NodeDriver(Driver):
         elements: Elements | None = None,
         *,
         labels: Iterable[str] | None = None,
-        fill_missing: bool = True,
+        fill_missing: bool | None = None,
     ) -> None:
+        if fill_missing is not None:
+            array = _with_rule(array, "fill" if fill_missing else "error")
         self.array = array
         metadata = array.stored.metadata
         self.elements = elements = Elements(metadata.data_type) if elements is None else elements
         field = elements.field
         self.dtype = elements.dtype
-        self._fill_missing = fill_missing
         self._labels = None if labels is None else tuple(labels)
-        self._direct = elements.plain and not elements.shape and fill_missing and field is None
+        self._direct = elements.plain and not elements.shape and field is None
         self._note_shape()
         fill = metadata.fill_value
         if fill is not None and metadata.data_type.is_fixed:
@@ -163,30 +166,25 @@ class NodeDriver(Driver):
         if self._direct:
             return self._get(transform)
         outer, parts = self.divided(transform)
-        if not self._fill_missing:
-            self._refuse_missing(outer)
-        shown = self.elements.present(self._get(outer, strict=not self._fill_missing))
+        shown = self.elements.present(self._get(outer))
         return shown if parts is None else parts.take(shown)
 
     def depend(self, *, writes: bool) -> None:
         """Add the document to the keys that an atomic transaction depends on."""
 
-    def _get(self, transform: Transform, *, strict: bool = False) -> _Values:
+    def _get(self, transform: Transform, base: ViewedArray | None = None) -> _Values:
         self.depend(writes=False)
-        base = self._base
-        if strict:  # inner chunks of shards, which `_refuse_missing` does not know
-            array = _another_object(self.array)
-            array.missing_chunks = "error"
-            base = ViewedArray(array)
         try:
-            return np.asarray(base.read(transform, self.elements.field, None, is_point=False))
+            return np.asarray((base or self._base).read(transform, self.elements.field, None, is_point=False))
         except tegula.TegulaError as error:
-            raise as_status(error) from error
+            coords = missing_chunk(error)
+            raise as_status(error) if coords is None else self._missing(coords) from error
 
     def write(self, transform: Transform, values: _Values) -> None:
         outer, parts = self.divided(transform)
         if parts is not None:
-            new, values = values, self.elements.present(self._get(outer)).copy()
+            base = ViewedArray(_with_rule(self.array, "fill")) if self.array.stored.is_strict else None
+            new, values = values, self.elements.present(self._get(outer, base)).copy()
             parts.put(values, new)
         self.depend(writes=True)
         try:
@@ -199,15 +197,12 @@ class NodeDriver(Driver):
     def _plan(self, transform: Transform) -> Plan:
         return transform.plan(self.array.shape, self.array.metadata.grid)
 
-    def _refuse_missing(self, transform: Transform) -> None:
+    def _missing(self, coords: tuple[int, ...]) -> StatusError:
         stored = self.array.stored
-        for coords, *_ in self._plan(transform):
-            key = stored.key(coords)
-            if not stored.store.exists(key):
-                shown = ", ".join(map(str, self.shown_coords(coords)))
-                name = key.removeprefix(stored.prefix)
-                location = f'"{name}"' if self.kvstore is None else self.kvstore._describe_key(name)
-                raise status("NOT_FOUND", f"chunk {{{shown}}} stored at {location} is missing")
+        shown = ", ".join(map(str, self.shown_coords(coords)))
+        name = stored.key(coords).removeprefix(stored.prefix)
+        location = f'"{name}"' if self.kvstore is None else self.kvstore._describe_key(name)
+        return status("NOT_FOUND", f"chunk {{{shown}}} stored at {location} is missing")
 
     def shown_coords(self, coords: tuple[int, ...]) -> tuple[int, ...]:
         """Return the coordinates of a chunk as messages have them."""
@@ -271,6 +266,11 @@ def _another_object(array: tegula.Array, stored: StoredArray | None = None) -> t
     """Return a new object for an array, with bounds of its own; `copy` would read the bounds from the store."""
     stored = array.stored if stored is None else stored
     return tegula.Array(stored, array.path, read_only=array.read_only, allow_pickle=array.allow_pickle)
+
+
+def _with_rule(array: tegula.Array, rule: str) -> tegula.Array:
+    """Return a new object for an array, with a rule for missing chunks."""
+    return _another_object(array, replace(array.stored, missing_chunks=rule))
 
 
 def new_shape(old: tuple[int, ...], options: ResizeOptions) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Self
 
+from tegula import config
 from tegula.errors import AlreadyExistsError
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema import Schema
@@ -112,7 +113,8 @@ class StoredSpec(BoundSpec):
 
     recheck_metadata: Any = "open"
     recheck_data: Any = True
-    fill_missing: bool = True
+    fill_missing: bool | None = None
+    """What the spec says; if it says nothing, the setting ``missing_chunks`` decides."""
     store_equal: bool = False
 
     def __init__(self) -> None:
@@ -159,6 +161,9 @@ class StoredSpec(BoundSpec):
         for name in self.options:
             attribute, _ = _OPTIONS[name]
             value, default = getattr(self, attribute), getattr(type(self), attribute)
+            if default is None:  # true is left out, as by TensorStore, unless the setting is another one
+                usual = config.current().missing_chunks == "fill"
+                value, default = (usual, usual) if value is None else (value, usual or None)
             if include_defaults or value != default or type(value) is not type(default):
                 json[name] = value
         return {**json, **write_flags(self.flags, include_defaults)} if self.creates else json
