@@ -272,6 +272,7 @@ def test_zfp_of_unsigned_integers_that_it_lacks() -> None:
     ("dtype", "shape", "options"),
     [("f8", (4,), {}), ("f8", (4,), {"mode": "other"}), ("f8", (4,), {"mode": "fixed_rate"}),
      ("f8", (4,), {"mode": "fixed_rate", "rate": -1}), ("f8", (4,), {"mode": "fixed_rate", "rate": float("nan")}),
+     ("f8", (4,), {"mode": "fixed_accuracy", "tolerance": 10**400}),
      ("f8", (4,), {"mode": "fixed_precision", "precision": 0}), ("f8", (4,), {"mode": "reversible", "rate": 3}),
      ("f8", (1,) * 5, {"mode": "reversible"}), ("c8", (4,), {"mode": "reversible"}),
      ("S3", (4,), {"mode": "reversible"}),

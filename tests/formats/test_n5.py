@@ -142,6 +142,11 @@ def test_attributes_are_changed_beside_the_description() -> None:
         ({"transform": {"axes": ["y", "x"], "units": ["nm", "nm"]}}, ("y", "x")),
         ({"transform": {"axes": ["y", "x"]}, "axes": ["x", "y"]}, ("y", "x")),
         ({"transform": {"axes": ["x", "y"]}, "axes": ["x", "y"]}, None),
+        ({"transform": {"order": "C", "axes": ["y", "x"]}}, ("y", "x")),
+        ({"transform": {"order": None, "axes": ["y", "x"]}}, ("y", "x")),
+        ({"transform": {"order": "F", "axes": ["x", "y"]}, "axes": ["x", "y"]}, ("y", "x")),
+        ({"transform": {"order": "K", "axes": ["y", "x"]}}, None),
+        ({"transform": {"order": ["F"], "axes": ["y", "x"]}}, None),
         ({"_ARRAY_DIMENSIONS": ["y", "x"]}, ("y", "x")),
         ({"_ARRAY_DIMENSIONS": ["a", "b"], "axes": ["x", "y"]}, None),
     ],
@@ -161,18 +166,61 @@ def test_names_of_dimensions_come_back(names: Any) -> None:
         assert tegula.open(store).dimension_names == names
 
 
-def test_units_go_to_other_formats_and_back() -> None:
-    stated = {"axes": ["x", "y"], "units": ["nm", "s"], "resolution": [4, 0.5]}
+@pytest.mark.parametrize(
+    ("stated", "units"),
+    [
+        ({"units": ["nm", "s"], "resolution": [4, 0.5]}, ["0.5 s", "4 nm"]),
+        ({"units": ["1/cm", "2 nm"], "resolution": [4, 1]}, ["1 2 nm", "4 1/cm"]),
+    ],
+)
+def test_units_go_to_other_formats_and_back(stated: dict[str, Any], units: Any) -> None:
+    stated = {"axes": ["x", "y"], **stated}
     store = tegula.MemoryStore({KEY: json.dumps({**PLAIN, **stated}).encode()})
     for format in ("zarr3", "zarr2", "zarr1"):
         there, back = tegula.MemoryStore(), tegula.MemoryStore()
         tegula.convert(store, there, format=format)
         array = tegula.open_array(there)
         assert array.dimension_names == ("y", "x")
-        assert array.attrs["dimension_units"] == ["0.5 s", "4 nm"]
+        assert array.attrs["dimension_units"] == units
         assert not {"axes", "units", "resolution"} & {*array.attrs}
         tegula.convert(there, back, format="n5")
         assert {**tegula.open_array(back).attrs} == stated
+
+
+@pytest.mark.parametrize(
+    ("units", "resolution"),
+    [
+        (["4 nm", None], {"units": ["", "nm"], "resolution": [1, 4]}),
+        (["1 x\ny", "4 nm"], {"units": ["nm", "x\ny"], "resolution": [4, 1]}),
+        (["4 nm", "0 nm"], None), (["4 nm", "-4 nm"], None), ([1, 2], None), ([None, None], None), (["4 nm"], None),
+        ("4 nm", None), ([], None), ([["4 nm"], "4 nm"], None), ({"x": "4 nm"}, None), (None, None), (0, None),
+    ],
+)  # fmt: skip
+def test_units_that_n5_has_no_form_for_stay(units: Any, resolution: dict[str, Any] | None) -> None:
+    stated = {"dimension_units": units}
+    source, there, back = tegula.MemoryStore(), tegula.MemoryStore(), tegula.MemoryStore()
+    array = tegula.create_array(source, shape=(4, 6), dtype="u2", attributes=stated)
+    tegula.convert(source, there, format="n5")
+    created = tegula.create_array(tegula.MemoryStore(), shape=(4, 6), dtype="u2", format="n5", attributes=stated)
+    for found in (tegula.open_array(there), created):
+        stays = resolution is None or None in units
+        assert {**found.attrs} == (stated if stays else {}) | (resolution or {})
+        assert found.info.get("Spacing") == array.info.get("Spacing")
+    tegula.convert(there, back, format="zarr3")
+    assert {**tegula.open_array(back).attrs} == stated
+    tegula.convert(back, again := tegula.MemoryStore(), format="n5")
+    assert {**tegula.open_array(again).attrs} == {**tegula.open_array(there).attrs}
+
+
+def test_a_view_of_n5_keeps_units_of_some_axes() -> None:
+    zarr = pytest.importorskip("zarr", minversion="3")
+    tz = pytest.importorskip("tegula.zarr")
+    store = tegula.MemoryStore()
+    tegula.create_array(store, shape=(4, 6), dtype="u2", format="n5")
+    for units in (["4 nm", None], [None, None], ["4 nm", "0 nm"], ["4 nm", "8 nm"]):
+        zarr.open_array(tz.store(store), mode="r+").attrs.update({"dimension_units": units})
+        assert zarr.open_array(tz.store(store), mode="r").attrs["dimension_units"] == units
+    assert {**tegula.open_array(store).attrs} == {"units": ["nm", "nm"], "resolution": [8, 4]}
 
 
 COSEM = {
@@ -244,6 +292,31 @@ def test_places_of_elements_are_coordinates_and_those_of_a_pyramid() -> None:
     assert level.attrs["pixelResolution"] == {"dimensions": [8, 17, 10.48], "unit": "nm"}
     tegula.downsample(store, other := tegula.MemoryStore(), levels=1, scale=1)
     assert "unit" not in tegula.open_group(other).attrs["ome"]["multiscales"][0]["axes"][0]
+
+
+def test_distances_and_places_in_the_order_of_n5() -> None:
+    xr = pytest.importorskip("xarray")
+    stated = {"order": "F", "axes": ["x", "y"], "scale": [4, 8], "units": ["nm", "um"], "translate": [0, 1]}
+    store, there, back = tegula.MemoryStore(), tegula.MemoryStore(), tegula.MemoryStore()
+    tegula.create_array(store, shape=(2, 3), dtype="u1", format="n5", attributes={"transform": stated})
+    found = xr.open_dataset(store, engine="tegula")
+    assert {name: (found[name].values.tolist(), found[name].attrs["units"]) for name in found.coords} == {
+        "y": ([1, 9], "um"), "x": ([0, 4, 8], "nm")
+    }  # fmt: skip
+    tegula.convert(store, there, format="zarr3")
+    array = tegula.open_array(there)
+    assert array.dimension_names == ("y", "x")
+    assert {**array.attrs} == {"transform": stated, "dimension_units": ["8 um", "4 nm"]}
+    tegula.convert(there, back, format="n5")
+    assert {**tegula.open_array(back).attrs} == {"transform": stated, "axes": ["x", "y"]}
+    for source in (store, there):
+        tegula.downsample(source, target := tegula.MemoryStore(), levels=1, factors={"x": 4})
+        level = tegula.open_array(target, path="s1")
+        assert level.attrs["transform"] == stated | {"scale": [16, 8], "translate": [6, 1]}
+        assert level.info["Spacing"] == "8 um × 16 nm, from (1, 6)"
+    unclear = {"transform": stated | {"order": "K"}}
+    array = tegula.create_array(tegula.MemoryStore(), shape=(2, 3), dtype="u1", attributes=unclear)
+    assert "Spacing" not in array.info
 
 
 def test_coordinates_that_are_stored_or_not_the_same_are_not_made() -> None:

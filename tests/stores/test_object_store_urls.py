@@ -170,6 +170,7 @@ def test_an_unknown_option_is_named(kind: str) -> None:
         {"skip_signature": SECRET},
         {"timeout": SECRET},
         {"timeout": float("nan")},
+        {"timeout": 10**400},
         {"connect_timeout": float("inf")},
         {"retries": SECRET},
         {"retries": -1},

@@ -70,12 +70,14 @@ def _fanout(options: dict[str, Any]) -> ChunkKeyEncoding:
     most = options.pop("max_children", 1000)
     for member in options:
         raise UnsupportedError(f"the chunk key encoding 'fanout' has no option {member!r:.40}", key=KEY, field=_FIELD)
+    # Python writes no integer of thousands of digits
+    shown = f"{most!r:.40}" if type(most) is not int or abs(most) <= 10**_LONGEST else f"one of over {_LONGEST} digits"
     if type(most) is not int or most < 3:
-        raise MetadataError(f"max_children must be a power of 10, not {most!r:.40}", key=KEY, field=_FIELD)
-    digits = len(str(most)) - 1
+        raise MetadataError(f"max_children must be a power of 10, not {shown}", key=KEY, field=_FIELD)
+    digits = len(str(min(most, 10**_LONGEST))) - 1
     if most != 10**digits or not 2 <= digits <= _MOST_DIGITS:
         raise UnsupportedError(
-            f"max_children of 'fanout' must be 100, 1000 or another power of 10, not {most!r:.40}; an older draft "
+            f"max_children of 'fanout' must be 100, 1000 or another power of 10, not {shown}; an older draft "
             "allows other numbers, but gives chunks other keys, such as d0/1/23/c: write the array again with the "
             "program that has written it, with a power of 10 or the encoding 'default'",
             key=KEY,

@@ -23,7 +23,7 @@ from tegula.metadata.chunk_keys import N5_KEYS
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, NodeMetadata
 from tegula.metadata.nodes import GroupMetadata as Group
-from tegula.metadata.spacing import UNITS, resolution_steps, stated_steps, units_steps
+from tegula.metadata.spacing import UNITS, resolution_steps, stated_steps, transform_of, units_steps
 
 __all__ = [
     "DEFAULT_COMPRESSORS",
@@ -312,12 +312,12 @@ def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
 def _names_in(attributes: Mapping[str, Any], ndim: int) -> tuple[str | None, ...] | None:
     """Return the names of the dimensions, if attributes agree on them.
 
-    They are in ``_ARRAY_DIMENSIONS`` (xarray) or ``transform.axes`` (COSEM), from the slowest axis to the fastest, and
-    in ``axes`` (TensorStore, OpenOrganelle), in the order of N5.
+    They are in ``_ARRAY_DIMENSIONS`` (xarray) or ``transform.axes`` (COSEM), from the slowest axis to the fastest
+    unless ``transform.order`` is ``"F"``, and in ``axes`` (TensorStore, OpenOrganelle), in the order of N5.
     """
-    transform = attributes.get("transform")
+    transform = transform_of(attributes)
     orders = [names_in(attributes, ndim), _axes(attributes.get("axes"), ndim, -1)]
-    orders.append(_axes(transform.get("axes"), ndim, 1) if isinstance(transform, dict) else None)
+    orders.append(_axes(transform.get("axes"), ndim, 1) if transform is not None else None)
     stated = [names for names in orders if names is not None]
     return stated[0] if stated and all(names == stated[0] for names in stated) else None
 
@@ -345,17 +345,21 @@ def stored_attributes(metadata: ArrayMetadata) -> Mapping[str, Any]:
 
 
 def _with_units(attributes: Mapping[str, Any], ndim: int) -> Mapping[str, Any]:
-    """Return attributes with ``units`` and ``resolution`` instead of ``dimension_units``, unless others say it."""
+    """Return attributes with ``units`` and ``resolution`` instead of ``dimension_units``, unless others say it.
+
+    ``dimension_units`` stays if it can't be read, or an axis has none, which N5 has no form for.
+    """
     steps = units_steps(attributes.get(UNITS), ndim)
     if steps is None:
         return attributes
     others = {name: value for name, value in attributes.items() if name != UNITS}
+    kept = attributes if None in attributes[UNITS] else others
     is_said = stated_steps(others, ndim, fastest_first=True) is not None
     if is_said and stated_steps(attributes, ndim, fastest_first=True) is not None:
-        return others
+        return kept
     if not {"units", "resolution"}.isdisjoint(attributes):
         return attributes
-    return {**others, "units": [step.unit for step in steps[::-1]], "resolution": [step.length for step in steps[::-1]]}
+    return {**kept, "units": [step.unit for step in steps[::-1]], "resolution": [step.length for step in steps[::-1]]}
 
 
 def portable_attributes(metadata: ArrayMetadata) -> Mapping[str, Any]:
@@ -377,8 +381,8 @@ def portable_attributes(metadata: ArrayMetadata) -> Mapping[str, Any]:
     if _axes(attributes.get("axes"), ndim, -1) == metadata.dimension_names is not None:
         del attributes["axes"]
     steps = stated_steps(attributes, ndim, fastest_first=True)
-    if steps is not None and UNITS not in attributes:
+    if steps is not None and None in attributes.get(UNITS, [None]):
         if resolution_steps(attributes, ndim) is not None:
             attributes = {name: value for name, value in attributes.items() if name not in ("units", "resolution")}
-        attributes[UNITS] = [str(step) for step in steps]
+        attributes.setdefault(UNITS, [str(step) for step in steps])
     return attributes

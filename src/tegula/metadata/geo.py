@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
+from tegula.runtime.quantities import is_finite
+
 __all__ = ["CONVENTIONS", "LAYOUT", "follows", "joined", "of_level", "of_pyramid"]
 
 CONVENTIONS: Final = "zarr_conventions"
@@ -83,9 +85,13 @@ def _scaled(transform: Any, down: int, across: int, is_node: bool) -> list[Any] 
     ):
         return None
     a, b, c, d, e, f = transform
-    if is_node:
-        c, f = c + (a * (across - 1) + b * (down - 1)) / 2, f + (d * (across - 1) + e * (down - 1)) / 2
-    return [a * across, b * down, c, d * across, e * down, f]
+    try:
+        if is_node:
+            c, f = c + (a * (across - 1) + b * (down - 1)) / 2, f + (d * (across - 1) + e * (down - 1)) / 2
+        scaled = [a * across, b * down, c, d * across, e * down, f]
+    except OverflowError:
+        return None
+    return scaled if all(map(is_finite, scaled)) else None
 
 
 def of_pyramid(levels: Sequence[tuple[str, Mapping[str, Any]]], factors: Sequence[int], method: str) -> dict[str, Any]:

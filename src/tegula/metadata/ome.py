@@ -217,11 +217,20 @@ def _per_axis(value: Any, axes: Sequence[Axis], field: str, other: Any) -> tuple
 def placed(
     scales: Sequence[float], starts: Sequence[float], factors: Sequence[int], method: str
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the scale of a level and its translation: the first element of a mean lies in the middle of its block."""
-    steps = [
-        Step(*one).of_level(factor, method) for one, factor in zip(zip(scales, [""] * len(scales), starts), factors)
-    ]
-    return tuple(step.length for step in steps), tuple(step.start for step in steps)
+    """Return the scale of a level and its translation: the first element of a mean lies in the middle of its block.
+
+    Raises
+    ------
+    MetadataError
+        If they are too large.
+    """
+    steps = []
+    for scale, start, factor in zip(scales, starts, factors):
+        step = Step(scale, "", start).of_level(factor, method)
+        if step is None:
+            raise MetadataError(f"the scale {scale!r} becomes too large in a level of the pyramid", field="scale")
+        steps.append(step)
+    return tuple(float(step.length) for step in steps), tuple(float(step.start) for step in steps)
 
 
 def check_version(value: Any) -> str:

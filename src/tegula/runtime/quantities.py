@@ -1,8 +1,10 @@
-"""Sizes, durations and counts as text."""
+"""Sizes, durations and counts as text, and numbers that floats hold."""
 
 from __future__ import annotations
 
-__all__ = ["counted", "human_bytes", "human_seconds"]
+from math import isfinite
+
+__all__ = ["counted", "human_bytes", "human_seconds", "is_finite"]
 
 
 def human_bytes(size: int) -> str:
@@ -48,3 +50,17 @@ def counted(number: int, word: str) -> str:
     ('1 array', '1,234,567 chunks', '0 groups')
     """
     return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+
+
+def is_finite(number: float) -> bool:
+    """Return whether a float can hold a number, which an integer of any size may be, and it is no infinity and no NaN.
+
+    Examples
+    --------
+    >>> is_finite(1), is_finite(10**400), is_finite(float("nan"))
+    (True, False, False)
+    """
+    try:
+        return isfinite(number)
+    except OverflowError:
+        return False

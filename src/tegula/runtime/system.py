@@ -29,7 +29,7 @@ __all__ = [
 HIDDEN: Final = ".tegula-"
 """Prefix of the names of the store's own files; no key may have a segment that begins with it, and none is listed."""
 files: Any = os
-"""Has `open`, `replace` and `unlink`, as in `os`: values are read, replaced and deleted while others have them open."""
+"""Has `open`, `replace`, `scandir` and `unlink`, as in `os`: for values and directories that others have open, too."""
 HAS_DIRECTORY_FDS: Final = os.open in os.supports_dir_fd
 """Whether directories can be opened, locked, and named by a descriptor."""
 TIMES_BY_FD: Final = os.utime in os.supports_fd

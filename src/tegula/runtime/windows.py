@@ -2,7 +2,8 @@
 
 Python's own calls open files so that nobody can rename or delete them meanwhile. Here every file is opened for sharing,
 and names change at once (POSIX semantics: Windows 10 of 2017 or later, on NTFS). Other file systems rename onto a file
-only while nobody has it open, so that is tried until it works.
+only while nobody has it open, so that is tried until it works. Other threads that open the file then wait a moment:
+readers that take turns would never leave it alone.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, Final
 
 assert sys.platform == "win32"  # so type checkers for other systems read no further
 
-__all__ = ["longest_path", "open", "replace", "replace_open", "spelling", "start_of", "unlink"]
+__all__ = ["longest_path", "open", "replace", "replace_open", "scandir", "spelling", "start_of", "unlink"]
 
 _READ, _WRITE, _DELETE = 0x80000000, 0x40000000, 0x00010000
 _ACCESS: Final = {os.O_RDONLY: _READ, os.O_WRONLY: _WRITE, os.O_RDWR: _READ | _WRITE}
@@ -29,7 +30,7 @@ _NORMAL, _READ_ONLY, _DIRECTORY, _LINK = 0x80, 0x1, 0x10, 0x400
 _ITSELF: Final = 0x02200000  # FILE_FLAG_BACKUP_SEMANTICS | FILE_FLAG_OPEN_REPARSE_POINT: a directory or link, too
 _NO_HANDLE: Final = ctypes.c_void_p(-1).value
 _NO_ATTRIBUTES: Final = 0xFFFFFFFF
-_NOT_FOUND, _DENIED, _SHARING, _LOCKED = 2, 5, 32, 33
+_NOT_FOUND, _NO_PATH, _DENIED, _SHARING, _LOCKED = 2, 3, 5, 32, 33
 _BUSY: Final = frozenset((_DENIED, _SHARING, _LOCKED))
 _NOT_OFFERED: Final = frozenset((1, 50, 87, 120, 124))  # the version of Windows, or the file system, has no such call
 _DELETE_PENDING: Final = 0xC0000056
@@ -37,7 +38,8 @@ _DISPOSITION, _RENAME = 21, 22  # FileDispositionInfoEx, FileRenameInfoEx
 _REPLACES: Final = 0x1 | 0x2  # REPLACE_IF_EXISTS, POSIX_SEMANTICS
 _DELETES: Final = 0x1 | 0x2  # DELETE, POSIX_SEMANTICS
 _PATIENCE: Final = 30.0  # seconds until a file that somebody has open counts as one that can't be changed
-_LONGEST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 0.01  # so that a moment is found between readers of other processes
+_COURTESY: Final = 0.1  # seconds for which opening a file waits for threads that want to replace it
 _QUERY, _RUNNING = 0x1000, 259  # PROCESS_QUERY_LIMITED_INFORMATION, STILL_ACTIVE
 _INVALID: Final = 87
 
@@ -70,6 +72,7 @@ _open_process = _call("OpenProcess", wintypes.HANDLE, wintypes.DWORD, wintypes.B
 _exit_code = _call("GetExitCodeProcess", wintypes.BOOL, wintypes.HANDLE, ctypes.POINTER(wintypes.DWORD))
 _times = _call("GetProcessTimes", wintypes.BOOL, wintypes.HANDLE, *[ctypes.POINTER(wintypes.FILETIME)] * 4)
 _by_moving: set[str] = set()  # drives without POSIX semantics
+_wanted: list[str] = []  # the files that threads wait to replace
 
 
 class _NewName(ctypes.Structure):
@@ -95,6 +98,8 @@ def open(path: Any, flags: int, mode: int = 0o777, *, dir_fd: None = None) -> in
         how = _EMPTIED if flags & os.O_TRUNC else _THERE
     access = _ACCESS[flags & (os.O_WRONLY | os.O_RDWR)]
     attributes = _READ_ONLY if creates and not mode & 0o200 else _NORMAL
+    if _wanted:
+        _give_way(path)
     for _ in _attempts():
         handle = _create(path, access, _SHARED, None, how, attributes, None)
         if handle != _NO_HANDLE:
@@ -104,7 +109,7 @@ def open(path: Any, flags: int, mode: int = 0o777, *, dir_fd: None = None) -> in
                 _close(handle)
                 raise
         code = ctypes.get_last_error()
-        if code == _DENIED and _status() == _DELETE_PENDING:
+        if _is_deleted(code):
             if not creates:
                 raise _error(_NOT_FOUND, path)
         elif code != _SHARING:
@@ -115,13 +120,19 @@ def open(path: Any, flags: int, mode: int = 0o777, *, dir_fd: None = None) -> in
 def replace(source: Any, target: Any, *, src_dir_fd: None = None, dst_dir_fd: None = None) -> None:
     """Rename a file onto another one as `os.replace` does, even while others have that open."""
     source, target = _checked(source), _checked(target)
-    for _ in _attempts():
-        code = _renamed(source, target)
-        if not code:
-            return
-        if code not in _BUSY or _is_there(target, _DIRECTORY | _READ_ONLY):
-            break
-    raise _error(code, source, target)
+    code = _renamed(source, target)
+    if code in _BUSY:
+        place = _place(target)
+        _wanted.append(place)
+        try:
+            for _ in _attempts():
+                code = _renamed(source, target)
+                if code not in _BUSY or _is_there(target, _DIRECTORY | _READ_ONLY):
+                    break
+        finally:
+            _wanted.remove(place)
+    if code:
+        raise _error(code, source, target)
 
 
 def replace_open(source: str, target: str) -> None:
@@ -150,7 +161,7 @@ def unlink(path: Any, *, dir_fd: None = None) -> None:
     found = _attributes(path)
     if found == _NO_ATTRIBUTES:
         code = ctypes.get_last_error()
-        raise _error(_NOT_FOUND if code == _DENIED and _status() == _DELETE_PENDING else code, path)
+        raise _error(_NOT_FOUND if _is_deleted(code) else code, path)
     if found & (_DIRECTORY | _LINK):
         os.unlink(path)
         return
@@ -171,13 +182,35 @@ def unlink(path: Any, *, dir_fd: None = None) -> None:
 
 
 def spelling(path: str) -> str | None:
-    """Return the last name of a path as the file system spells it; ``None`` if nothing is there."""
+    """Return the last name of a path as the file system spells it; ``None`` if nothing is there.
+
+    A directory that another process or thread tries to remove at this moment is waited for, here and in `scandir`.
+    """
     found = wintypes.WIN32_FIND_DATAW()
-    handle = _find(path, ctypes.byref(found))
-    if handle == _NO_HANDLE:
-        return None
-    _end_find(handle)
-    return str(found.cFileName)
+    for _ in _attempts():
+        handle = _find(path, ctypes.byref(found))
+        if handle != _NO_HANDLE:
+            _end_find(handle)
+            return str(found.cFileName)
+        code = ctypes.get_last_error()
+        if code in (_NOT_FOUND, _NO_PATH) or _is_deleted(code):
+            return None
+        if code != _SHARING:
+            break
+    raise _error(code, path)
+
+
+def scandir(path: str) -> Any:
+    """List a directory as `os.scandir` does; one that is deleted but still open somewhere does not exist."""
+    for _ in _attempts():
+        try:
+            return os.scandir(path)
+        except PermissionError as error:
+            failure = error
+        if failure.winerror != _SHARING:
+            gone = _attributes(path) == _NO_ATTRIBUTES and _is_deleted(ctypes.get_last_error())
+            raise _error(_NOT_FOUND, path) if gone else failure
+    raise failure
 
 
 def longest_path() -> int | None:
@@ -216,6 +249,13 @@ def _attempts() -> Iterator[None]:
         pause = min(pause * 1.2, _LONGEST_PAUSE)
 
 
+def _give_way(path: str) -> None:
+    """Wait a moment if another thread waits until nobody has this file open."""
+    place, end = _place(path), time.monotonic() + _COURTESY
+    while place in _wanted and time.monotonic() < end:
+        time.sleep(0.001)
+
+
 def _renamed(source: str, target: str) -> int:
     """Rename a file onto another one; return the error of Windows, or 0."""
     if _is_posix(target):
@@ -246,6 +286,15 @@ def _moved(source: str, target: str, flags: int) -> int:
 
 def _is_posix(path: str) -> bool:
     return _drive(path) not in _by_moving
+
+
+def _is_deleted(code: int) -> bool:
+    """Return whether the error of the last call says that the file is deleted, and still open somewhere."""
+    return bool(code == _DENIED and _status() == _DELETE_PENDING)
+
+
+def _place(path: str) -> str:
+    return os.path.normcase(os.path.abspath(path))
 
 
 def _drive(path: str) -> str:

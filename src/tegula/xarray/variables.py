@@ -22,6 +22,7 @@ from tegula.formats import find_format
 from tegula.metadata.conventions import FILL, fill_of, fill_of_attribute
 from tegula.metadata.spacing import Step
 from tegula.runtime.optional import library
+from tegula.runtime.quantities import is_finite
 
 __all__ = ["HAS_STRING_DTYPE", "LazyArray", "coordinates_of", "variable_of"]
 
@@ -155,7 +156,9 @@ def coordinates_of(
     for name, array in arrays.items():
         steps = array.stored.steps or ()
         for dim, own, size, step in zip(dims[name], array.dimension_names or (), array.shape, steps):
-            if dim == own and dim not in taken and step.unit and size <= _MOST:
+            if dim != own or dim in taken or not step.unit:
+                continue
+            if size <= _MOST and is_finite(step.start + step.length * size):
                 stated.setdefault(dim, set()).add((size, step))
     found = {}
     for dim, several in stated.items():

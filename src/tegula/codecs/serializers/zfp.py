@@ -6,7 +6,7 @@ library reads past the end of a truncated stream, so this module appends as many
 
 from __future__ import annotations
 
-from math import isfinite, prod
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -28,6 +28,7 @@ from tegula.codecs.stages import (
 from tegula.errors import CodecError, MetadataError, UnsupportedError
 from tegula.metadata.data_types import EXTENDED
 from tegula.metadata.nodes import CodecSpec
+from tegula.runtime.quantities import is_finite
 
 __all__ = ["Zfp", "build"]
 
@@ -155,7 +156,7 @@ def build(spec: CodecSpec, context: Context) -> Zfp:
 
 
 def _is_positive(value: Any) -> bool:
-    return type(value) in (int, float) and isfinite(value) and value > 0
+    return type(value) in (int, float) and is_finite(value) and value > 0
 
 
 def _has_header(minbits: int, maxbits: int, maxprec: int, minexp: int) -> bool:

@@ -310,7 +310,8 @@ class LocalStore(Locking, BlockedKeys, Copying, EmptyDirectories, Reclaiming, Re
         try:
             if self.size(key) is not None:
                 return None
-            twin = self._root.twin(key) if self._root.ignores_case is not False else None
+            with self._reporting("look at", key):
+                twin = self._root.twin(key) if self._root.ignores_case is not False else None
             if twin is not None:
                 return f"{twin!r} differs from a stored name only in its spelling"
             return f"{self._root.base}{key} is a directory" if os.path.isdir(self._root.base + key) else None

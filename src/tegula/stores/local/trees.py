@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 
-from tegula.runtime.system import same_file
+from tegula.runtime.system import files, same_file
 from tegula.stores.arguments import is_key
 from tegula.stores.local.directories import Directory, is_temporary, remove_directory
 from tegula.stores.names import HIDDEN
@@ -107,13 +107,13 @@ def remove_tree(directory: str, *, sync: bool) -> None:
 
 def _scan(directory: str) -> Generator[os.DirEntry[str], None, None]:
     """Yield the entries of a directory; a directory that has vanished counts as empty."""
-    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
+    with suppress(FileNotFoundError, NotADirectoryError), files.scandir(directory) as entries:
         yield from entries
 
 
 def _entries(directory: str) -> list[os.DirEntry[str]]:
     """Return the entries of a directory; a missing directory counts as empty."""
-    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
+    with suppress(FileNotFoundError, NotADirectoryError), files.scandir(directory) as entries:
         return [*entries]
     return []
 

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
-from math import isfinite
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from tegula.errors import MetadataError
+from tegula.runtime.quantities import is_finite
 from tegula.stores.objects.requests import Retries
 
 __all__ = [
@@ -174,7 +174,7 @@ def _plain(kind: str, name: object) -> str:
 
 
 def _client_value(name: str, value: Any) -> Any:
-    if name in _DURATIONS and isinstance(value, (int, float)) and not isinstance(value, bool) and isfinite(value):
+    if name in _DURATIONS and isinstance(value, (int, float)) and not isinstance(value, bool) and is_finite(value):
         return f"{round(value * 1000)}ms" if value % 1 else f"{int(value)}s"
     return str(value) if name == "pool_max_idle_per_host" else value
 

@@ -6,6 +6,7 @@ import math
 import re
 from typing import Any
 
+from tegula.metadata.spacing import parsed_unit
 from tegula.runtime.frozen import attribute
 from tegula.tensorstore.errors import type_error
 from tegula.tensorstore.json.binding import array, at, number, string
@@ -13,9 +14,7 @@ from tegula.tensorstore.json.values import sound_text, to_json_value
 
 __all__ = ["Unit"]
 
-_NUMBER = re.compile(r"([-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)(.*)", re.DOTALL)
 _AFTER_NUMBER = re.compile(r"((?<!\\)\\x[0-9a-f]{2})([0-9a-fA-F])")
-_SPACE = " \t\n\r\v\f"
 
 
 class Unit:
@@ -103,7 +102,7 @@ def _arguments(args: tuple[Any, ...], members: dict[str, Any]) -> tuple[float, s
     fits = len(args) <= 2 and not set(members) - set(names) and len(named) == len(args) + len(members)
     value = named.get("multiplier", 1)
     if fits and len(named) == 1 and isinstance(value, str):
-        return _parse(value)
+        return parsed_unit(value)
     if fits and len(named) == 1 and isinstance(value, (tuple, list)) and len(value) == 2:
         named = dict(zip(names, value, strict=True))
         value = named["multiplier"]
@@ -123,20 +122,9 @@ def _number(value: Any, method: str) -> float:
     return float(value)
 
 
-def _parse(text: str) -> tuple[float, str]:
-    text = text.strip(_SPACE)
-    match = _NUMBER.fullmatch(text)
-    if match is None:
-        return 1.0, text
-    number, base_unit = float(match[1]), match[2]
-    if math.isinf(number) or (number == 0 and match[1].lower().partition("e")[0].strip("+-0.")):
-        return 1.0, text
-    return number, base_unit.strip(_SPACE)
-
-
 def _parse_json(value: Any) -> tuple[float, str]:
     if isinstance(value, str):
-        return _parse(value)
+        return parsed_unit(value)
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value), ""
     multiplier, base_unit = array(value, 2)
