@@ -111,7 +111,34 @@ def test_json_says_what_the_text_says(tmp_path):
     assert [*next(each for each in facts("tree", tmp_path / "x")["members"] if each["name"] == "b")] == [
         "name", "unreadable",
     ]  # fmt: skip
-    assert facts("info", tmp_path)["kind"] == "directory"
+
+
+def test_a_selection_that_is_not_closed_is_one_only_where_it_is_taken(tmp_path):
+    tegula.save(tmp_path / "x.zarr", [1, 2])
+    advice = "the ']' that ends the selection is missing"
+    for command, takes in (("cat", True), ("info", False), ("check", False), ("head", False)):
+        assert (advice in run(command, f"{tmp_path / 'x.zarr'}[0, 1:", code=1).output) is takes
+    assert advice not in run("cat", f"{tmp_path / 'x.zarr'}[0", "0", code=1).output
+    assert "closest name is 'x.zarr'" in run("info", f"{tmp_path / 'x.zarr'}[0", code=1).output
+
+
+def test_a_plain_directory_is_one_in_every_command(tmp_path):
+    """It has no format, at any depth."""
+    tegula.create_table(tmp_path / "p/a b/t", {"day": np.arange(3)}, format="bcolz")
+    tegula.save(tmp_path / "p/y.zarr", [1, 2])
+    path = tmp_path / "p"
+    for root in (path, f"{path}::a b"):
+        found = facts("info", root), facts("tree", root)
+        assert {(each["kind"], each["format"]) for each in found} == {("directory", None)}
+    tree = {each["name"]: each for each in facts("tree", path)["members"]}
+    listed = {each["name"]: each for each in facts("ls", path)}
+    for members in (tree, listed):
+        assert (members["a b"]["kind"], members["a b"]["format"]) == ("directory", None)
+        assert (members["y.zarr"]["kind"], members["y.zarr"]["format"]) == ("array", "zarr3")
+    rows = run("ls", "-l", path).stdout.splitlines()
+    assert [row.split()[:2] for row in rows if row.endswith("a b")] == [["directory", "-"]]
+    assert run("tree", path, "--depth", 1).stdout.splitlines()[1:] == ["├── a b", "└── y.zarr (2,) int64"]
+    assert "a b     directory\n" in run("info", path).stdout
 
 
 def test_tree_of_a_table(tmp_path):
@@ -166,7 +193,7 @@ def test_names_that_are_commands_to_a_terminal(tmp_path, monkeypatch):
     group.create_array(f"{name}3", shape=1, dtype="i1")
     (tmp_path / f"x/{name}3/zarr.json").write_text("{")
     assert name in run("ls", tmp_path / "x").stdout  # for programs, as it is
-    monkeypatch.setattr("tegula.cli.commands.listing._on_terminal", lambda: True)
+    monkeypatch.setattr("tegula.cli.commands.listing.on_terminal", lambda: True)
     for command in ("tree", "ls", "ls -l", "info", "stats", "checksum", "check"):
         result = CliRunner().invoke(app, [*command.split(), str(tmp_path / "x")])
         assert result.exit_code in (0, 1)
@@ -175,6 +202,33 @@ def test_names_that_are_commands_to_a_terminal(tmp_path, monkeypatch):
         assert "\x07" not in result.output, command
     assert run("tree", f"{tmp_path / 'x'}::{name}1").stdout == "/a\\x1b[31m\\x07\\n1 (1,) int8\n"
     assert "\x1b" not in str(group.tree())
+
+
+def test_paths_and_names_do_not_control_a_terminal(tmp_path):
+    """A path that is printed is one line, and so are names of axes in a table."""
+    path = tmp_path / "e\x1b[31m\x9bm\u202e\nz.zarr"
+    shown = r"e\x1b[31m\x9bm\u202e\nz.zarr"
+    array = tegula.create_group(str(path)).create_array(
+        "a", shape=(4, 4), dtype="i2", dimension_names=["y\x1b\u202e", "x"]
+    )
+    array[:] = 1
+    axes = json.dumps([{"name": "y\x1b\u202e", "type": "space"}, {"name": "x", "type": "space"}])
+    line = run("consolidate", path).stdout
+    assert line.endswith(f"{shown}: metadata of 1 member consolidated\n")
+    assert line.count("\n") == 1
+    assert r"scale of y\x1b\u202e,x" in run("downsample", f"{path}::a", "--axes", axes, "--dry-run").stdout
+
+
+def test_json_has_no_letters_that_control_a_terminal(tmp_path):
+    """JSON is the same in a pipe and on a terminal, and every command prints it so."""
+    text = "é\x9b31m\x85\u2028\u202e\x7f"
+    group = tegula.create_group(str(tmp_path / "x"), attributes={"c1": text})
+    group.create_array("s", shape=1, dtype=str)[:] = [text]
+    for command in ("attrs get", "info --json", "cat --format json", "head --json"):
+        inner = "::s" if command[:4] in ("cat ", "head") else ""
+        output = run(*command.split(), f"{tmp_path / 'x'}{inner}").stdout
+        assert r"é\u009b31m\u0085\u2028\u202e\u007f" in output
+        assert all(line.isprintable() for line in output.split("\n"))
 
 
 # --- cat

@@ -127,6 +127,25 @@ def test_json_and_csv_of_a_table(tmp_path: Path) -> None:
     assert cat(tmp_path / "t").stdout.splitlines() == ["day,x,raw", "2020-01-01,1.5,base64:Yf8=", "NaT,NaN,b"]
 
 
+@pytest.mark.parametrize("form", ["csv", "text"])
+def test_a_terminal_is_not_controlled_by_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    """On a terminal each cell is escaped, and a row stays a line; elsewhere values are exact."""
+    field, value = "f\x1b[31m\x9bm\u202e", "é\x1b[31m\x07\nb"
+    group = tegula.create_group(tmp_path / "x")
+    group.create_array("s", shape=2, dtype=str)[:] = [value, "b"]
+    group.create_array("r", shape=1, dtype=[(field, "U9")])[:] = np.array([(value,)], [(field, "U9")])
+    exact = cat(f"{tmp_path / 'x'}::r", "--format", form).stdout
+    assert field in exact
+    assert value in exact
+    monkeypatch.setattr("tegula.cli.commands.cat.on_terminal", lambda file: file is None or str(file) == "-")
+    escaped = r"é\x1b[31m\x07\nb"
+    assert cat(f"{tmp_path / 'x'}::s", "--format", form).stdout == f"{escaped}\nb\n"
+    shown = cat(f"{tmp_path / 'x'}::r", "--format", form, "-o", "-").stdout
+    assert shown.removeprefix("# ") == "f" + r"\x1b[31m\x9bm\u202e" + f"\n{escaped}\n"
+    cat(f"{tmp_path / 'x'}::r", "--format", form, "-o", tmp_path / "out")
+    assert (tmp_path / "out").read_text("utf-8") == exact
+
+
 def test_standard_output_by_name_and_errors(tmp_path: Path) -> None:
     tegula.save(tmp_path / "x", [1, 2])
     assert cat(tmp_path / "x", "-o", "-").stdout == "1\n2\n"

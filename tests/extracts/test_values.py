@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from tegula.extracts.values import array_to_json, to_json
+from tegula.extracts.values import array_to_json, json_text, to_json
 
 NUMBERS = st.sampled_from(["?", "i1", ">u2", "u8", "f2", "f4", ">f8"])
 
@@ -75,3 +75,20 @@ def test_floats_keep_their_digits(dtype):
         assert found == [0.5, 0.0]
     else:
         assert np.array(found, dtype) == value
+
+
+@given(
+    st.recursive(
+        st.text() | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+    )
+)
+def test_text_of_json_is_safe_to_show(value):
+    text = json_text(value, indent=2)
+    assert json.loads(text) == value
+    assert all(line.isprintable() for line in text.split("\n"))
+
+
+def test_letters_that_control_a_terminal_are_escaped_in_json():
+    assert json_text("é\x9b\x85\u2028\u202e\x7f\ud800\U000e0001") == (
+        r'"é\u009b\u0085\u2028\u202e\u007f\ud800\udb40\udc01"'
+    )

@@ -73,9 +73,10 @@ def test_the_command_line_lists_all_with_their_formats(tmp_path: Path) -> None:
         return result.stdout
 
     assert run("ls").split() == [*MEMBERS]
-    assert [line.split()[1] for line in run("ls", "-l").splitlines()[1:]] == [*MEMBERS.values()]
-    assert {item["name"]: item["format"] for item in json.loads(run("ls", "--json"))} == MEMBERS
-    assert {item["name"]: item["format"] for item in json.loads(run("tree", "--json"))["members"]} == MEMBERS
+    formats = {**MEMBERS, "deep": None, "sub": None}  # directories that are no nodes
+    assert [line.split()[1] for line in run("ls", "-l").splitlines()[1:]] == [form or "-" for form in formats.values()]
+    assert {item["name"]: item["format"] for item in json.loads(run("ls", "--json"))} == formats
+    assert {item["name"]: item["format"] for item in json.loads(run("tree", "--json"))["members"]} == formats
     found = json.loads(run("info", "--json"))
     assert (found["arrays"], found["tables"]) == (["oldest", "walk"], ["prices"])
     assert found["groups"] == ["deep", "new.zarr", "old", "sub"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,7 +16,12 @@ import typer
 
 from tegula.runtime.system import files
 
-__all__ = ["output"]
+__all__ = ["on_terminal", "output"]
+
+
+def on_terminal(file: Path | None = None) -> bool:
+    """Return whether `output` of a file is shown on a terminal; ``None`` and ``-`` mean standard output."""
+    return (file is None or str(file) == "-") and sys.stdout.isatty()
 
 
 @contextmanager

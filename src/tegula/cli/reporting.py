@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -31,6 +30,7 @@ __all__ = [
     "Raw",
     "as_options",
     "print_json",
+    "print_line",
     "print_message",
     "print_text",
     "say_decoded",
@@ -79,6 +79,11 @@ def print_text(shown: Info | Tree, colour: Colours) -> None:
     colours = colour is Colours.always or (colour is Colours.auto and on_terminal and not plain)
     width = shutil.get_terminal_size().columns if on_terminal else None
     typer.echo(shown.as_text(width, colours=colours), color=colours)
+
+
+def print_line(text: object) -> None:
+    """Print a line to standard output; letters that would control a terminal, or end the line, are escaped."""
+    typer.echo(printable(str(text)))
 
 
 def say_decoded(part: Window) -> None:
@@ -131,9 +136,8 @@ def _option(match: re.Match[str]) -> str:
 def print_json(value: Any) -> None:
     """Print a value to standard output as strict JSON."""
     try:
-        # imported here: it needs NumPy, which messages do not
-        to_json = import_module("tegula.extracts.values").to_json
-        text = json.dumps(to_json(value), indent=2, ensure_ascii=False, allow_nan=False)
+        values = import_module("tegula.extracts.values")  # imported here: it needs NumPy, which messages do not
+        text = values.json_text(values.to_json(value), indent=2)
     except RecursionError:
         raise UnsupportedError("the output is nested too deeply for JSON; print fewer levels, or omit --json") from None
     typer.echo(text)

@@ -120,7 +120,12 @@ def split_target(target: str) -> tuple[str, str]:
 
 @contextmanager
 def open_target(
-    target: str, mode: Literal["r", "r+"], settings: Sequence[Setting] | Mapping[str, Any] | None, **options: Any
+    target: str,
+    mode: Literal["r", "r+"],
+    settings: Sequence[Setting] | Mapping[str, Any] | None,
+    *,
+    selects: bool = False,
+    **options: Any,
 ) -> Iterator[Node]:
     """Open the node that a target names; its store is closed when the ``with`` block ends.
 
@@ -132,14 +137,18 @@ def open_target(
         Open for reading, or for reading and writing.
     settings : sequence of Setting, mapping or None
         The storage options.
+    selects : bool
+        Whether the command takes a selection at the end of its target.
     **options
         Passed to `tegula.open`.
     """
     split_target(target)
     try:
         node = open_node(target, mode, storage_options=dict(settings or ()), **options)
-    except NotFoundError:
+    except NotFoundError as error:
         import_module("tegula.cli.unfinished").warn_of_jobs_at(target, dict(settings or ()))
+        if selects and "]" not in target[target.rfind("[") :] and "[" in target:
+            error.message += "; the ']' that ends the selection is missing"
         raise
     with node.store:
         yield node
@@ -148,9 +157,12 @@ def open_target(
 def needs_array(group: Group, target: str, command: str) -> UnsupportedError:
     """Return the error of a command that needs an array and got a group, after printing the members of the group."""
     typer.echo(str(group_tree(group, 1)), err=True)
-    example = next((name for name, node in group.members({}) if isinstance(node, Array)), None)
-    if example is None:
+    arrays = [name for name, node in group.members({}) if isinstance(node, Array)]
+    if not arrays:
         return UnsupportedError("this is a group, and none of its members is an array", path=target)
+    example = next(filter(str.isprintable, arrays), None)
+    if example is None or not target.isprintable():  # an example could not be run as it is printed
+        return UnsupportedError("this is a group; name one of its arrays", path=target)
     outer, inner = split_target(target)
     name = shlex.quote(f"{outer}::{inner}/{example}" if inner else f"{outer}::{example}")
     return UnsupportedError(f"this is a group; name one of its arrays, as in: tegula {command} {name}", path=target)

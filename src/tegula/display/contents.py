@@ -16,7 +16,7 @@ from tegula.runtime.quantities import human_bytes
 
 __all__ = [
     "Listed", "add_dimensions", "array_text", "attributes_listed", "axes_text", "contents", "coordinates_among",
-    "data_set_row", "dimensions_text", "ends", "is_plain_directory", "units_of", "value_text",
+    "data_set_row", "dimensions_text", "ends", "format_of", "is_plain_directory", "kind_of", "units_of", "value_text",
 ]  # fmt: skip
 
 _MOST: Final = 100  # members and attributes that are listed
@@ -55,13 +55,24 @@ def is_plain_directory(group: Any) -> bool:
     return group.is_folder and not group.metadata.documents and group.store.local_directory is not None
 
 
+def kind_of(node: Any) -> str:
+    """Return what a node is: ``"array"``, ``"group"``, ``"table"``, or ``"directory"``, which has no format."""
+    kind = type(node).__name__.lower()
+    return "directory" if kind == "group" and is_plain_directory(node) else kind
+
+
+def format_of(node: Any) -> str | None:
+    """Return the format of a node; ``None`` for a plain directory."""
+    return None if kind_of(node) == "directory" else node.format
+
+
 def data_set_row(name: str, node: Any, stored: Mapping[str, int | None]) -> tuple[str, ...]:
     """Return the cells of a data set in a plain directory: name, kind, format, axes and type, stored bytes."""
     sizes = [size for path, size in stored.items() if path == name or path.startswith(f"{name}/")]
     known = [size for size in sizes if size is not None]
     facts = f"{axes_text(node)} {node.metadata.data_type}" if hasattr(node, "chunks") else ""
     size = human_bytes(sum(known)) if known else ""
-    return shorten(name, 40), type(node).__name__.lower(), node.format, shorten(facts, 80), size
+    return shorten(name, 40), kind_of(node), format_of(node) or "", shorten(facts, 80), size
 
 
 def add_dimensions(lengths: dict[str, list[int]], array: Any) -> None:

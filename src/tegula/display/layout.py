@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import Any, Final
 
+from tegula.display.markup import printable
+
 __all__ = ["columns", "number_text", "painted"]
 
 _GAP: Final = 2  # blanks between columns
@@ -53,7 +55,7 @@ def columns(
     width: int | None = None,
     styles: Mapping[int, str] | None = None,
 ) -> str:
-    """Lay out a table as text, without columns that are empty.
+    """Lay out a table as text, without columns that are empty; letters that would control a terminal are escaped.
 
     Parameters
     ----------
@@ -77,7 +79,7 @@ def columns(
     x      3
     """
     most = max(map(len, rows), default=0)
-    rows = [(*row, *[""] * (most - len(row))) for row in rows]
+    rows = [(*map(printable, row), *[""] * (most - len(row))) for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows)]
     if width is not None:
         _narrow(widths, rows, width)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from textwrap import fill
 from typing import Any, Final, NamedTuple
 
-from tegula.display.contents import array_text, is_plain_directory
+from tegula.display.contents import array_text, format_of, is_plain_directory
 from tegula.display.layout import painted
 from tegula.display.markup import Entry, card, more, muted, nested, printable, shorten, text
 from tegula.errors import MetadataError, TegulaError
@@ -105,7 +105,7 @@ def group_tree(group: Any, max_depth: int | None = None) -> Tree:
             is_array, is_table = hasattr(node, "chunks"), hasattr(node, "lengths")
             rows = counted(len(node), "row") if is_table else ""
             facts = array_text(node) if is_array else rows
-            facts += f" [{node.format}]" if mixed else ""
+            facts += f" [{form}]" if mixed and (form := format_of(node)) else ""
         except TegulaError as error:
             lines.append(Line(depth, name, f"(unreadable: {error.message})"))
             continue
@@ -120,7 +120,7 @@ def _entries(group: Any, ahead: Any) -> tuple[Iterator[tuple[str, Any]], bool]:
     if hasattr(group, "names"):  # a table, which iterates over its rows
         return _columns(group), False
     entries = [*group.entries(ahead)]
-    formats = {node.format for _, node in entries if not isinstance(node, TegulaError)}
+    formats = {format_of(node) for _, node in entries if not isinstance(node, TegulaError)} - {None}
     return iter(entries), group.is_folder and len(formats) > 1
 
 

@@ -9,6 +9,7 @@ identify it among the floats of its size.
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Mapping, Sequence
 from math import isfinite, isnan, prod
 from typing import Any
@@ -16,7 +17,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["array_to_json", "to_json"]
+__all__ = ["array_to_json", "json_text", "to_json"]
+
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    """Write JSON as text; characters that a terminal would not show as they are become escapes, which mean the same.
+
+    Examples
+    --------
+    >>> print(json_text(["é", "\\x9b31m\\u202e"]))
+    ["é", "\\u009b31m\\u202e"]
+    """
+    text = json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
+    if text.isprintable():
+        return text
+    return "".join(letter if letter == "\n" or letter.isprintable() else json.dumps(letter)[1:-1] for letter in text)
 
 
 def to_json(value: Any) -> Any:

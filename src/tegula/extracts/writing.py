@@ -1,23 +1,27 @@
-"""Writers of a window as npy, raw bytes, csv, JSON or plain text, block by block."""
+"""Writers of a window as npy, raw bytes, csv, JSON or plain text, block by block.
+
+For a terminal, csv and plain text have escapes for the letters of text that would control it; JSON always has.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
-import json
 import struct
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from math import prod
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from tegula.display.markup import printable
 from tegula.errors import UnsupportedError
-from tegula.extracts.values import array_to_json
+from tegula.extracts.values import array_to_json, json_text
 from tegula.extracts.windows import Window
 
-__all__ = ["SUFFIXES", "WRITERS", "write_csv", "write_json", "write_npy", "write_raw", "write_text"]
+__all__ = ["SUFFIXES", "TERMINAL_WRITERS", "WRITERS", "write_csv", "write_json", "write_npy", "write_raw", "write_text"]
 
 _TEXT_ELEMENTS: Final = 2**16  # converted at once: Python objects and text take a multiple of their size
 
@@ -36,16 +40,16 @@ def write_raw(window: Window) -> Iterator[bytes]:
         yield values.tobytes()
 
 
-def write_csv(window: Window) -> Iterator[bytes]:
+def write_csv(window: Window, shown: bool = False) -> Iterator[bytes]:
     """Yield csv: a line for each row (2-d) or element (1-d); structured elements have a header line of field names."""
     if len(window.shape) > 2:
         raise UnsupportedError(f"csv can't hold {len(window.shape)} dimensions; use json, or select two of them")
     names = window.dtype.names if len(window.shape) < 2 else None
     if names is not None:
-        yield _lines([names])
+        yield _lines([names], shown)
     for block in window.blocks():
         for values in _small(np.atleast_1d(block)):
-            yield _lines(_cells(values))
+            yield _lines(_cells(values), shown)
 
 
 def _cells(values: npt.NDArray[Any]) -> list[list[Any]]:
@@ -61,7 +65,7 @@ def _cells(values: npt.NDArray[Any]) -> list[list[Any]]:
     return rows
 
 
-def write_text(window: Window) -> Iterator[bytes]:
+def write_text(window: Window, shown: bool = False) -> Iterator[bytes]:
     """Yield text for `numpy.loadtxt`: elements separated by spaces, and 2-d slices by an empty line.
 
     Field names are in a comment at the top. Booleans are 1 and 0, complex numbers are written as ``(1+2j)``, and text
@@ -69,18 +73,18 @@ def write_text(window: Window) -> Iterator[bytes]:
     """
     names = window.dtype.names if len(window.shape) < 2 else None
     if names is not None:
-        yield b"# " + _lines([names], " ")
+        yield b"# " + _lines([names], shown, " ")
     for number, plane in enumerate(_planes(window)):
         if number:
             yield b"\n"
         for block in plane:
             for values in _small(np.atleast_1d(block)):
                 if values.dtype.kind == "b":
-                    yield _lines(_cells(values.astype("u1")), " ")
+                    yield _lines(_cells(values.astype("u1")), shown, " ")
                 elif values.dtype.kind == "c":
-                    yield _lines(_cells(values.astype(object).astype("U")), " ")
+                    yield _lines(_cells(values.astype(object).astype("U")), shown, " ")
                 else:
-                    yield _lines(_cells(values), " ")
+                    yield _lines(_cells(values), shown, " ")
 
 
 def _planes(window: Window) -> Iterator[Iterator[npt.NDArray[Any]]]:
@@ -126,7 +130,7 @@ def _rows(window: Window) -> Iterator[tuple[bytes]]:
 
 
 def _json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False).encode(errors="backslashreplace")
+    return json_text(value).encode()
 
 
 def _small(block: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
@@ -138,10 +142,12 @@ def _small(block: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
 def _cell(value: Any) -> Any:
     if value is None:
         return ""
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, (bool, list, dict)) else value
+    return json_text(value) if isinstance(value, (bool, list, dict)) else value
 
 
-def _lines(rows: Any, delimiter: str = ",") -> bytes:
+def _lines(rows: Any, shown: bool, delimiter: str = ",") -> bytes:
+    if shown:
+        rows = [[printable(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator="\n", delimiter=delimiter).writerows(rows)
     return text.getvalue().encode(errors="backslashreplace")
@@ -174,6 +180,11 @@ WRITERS: Mapping[str, Callable[[Window], Iterator[bytes]]] = {
     "raw": write_raw,
 }
 """The writers by the name of the output format."""
+
+TERMINAL_WRITERS: Final[Mapping[str, Callable[[Window], Iterator[bytes]]]] = {
+    **WRITERS, "csv": partial(write_csv, shown=True), "text": partial(write_text, shown=True),
+}  # fmt: skip
+"""The writers whose output a terminal shows."""
 
 SUFFIXES: Final[Mapping[str, str]] = {
     ".npy": "npy", ".csv": "csv", ".json": "json", ".txt": "text", ".text": "text", ".raw": "raw", ".bin": "raw",

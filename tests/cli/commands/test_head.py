@@ -51,6 +51,16 @@ def test_head_prints_the_first_rows_of_a_table(tmp_path: Path) -> None:
     assert json.loads(run(tmp_path / "t", "-n", 1, "--json").stdout) == [{"day": 0, "name": "n 0", "x": 0.0}]
 
 
+def test_a_suggested_command_can_be_run(tmp_path: Path) -> None:
+    group = tegula.create_group(tmp_path / "g")
+    group["a\x1b[31m"] = [1]
+    message = run(tmp_path / "g", code=1).stderr
+    assert "name one of its arrays" in message
+    assert "as in" not in message
+    group["b"] = [1]
+    assert f"as in: tegula head {tmp_path / 'g'}::b" in run(tmp_path / "g", code=1).stderr
+
+
 def test_head_refuses_groups_and_huge_rows(tmp_path: Path) -> None:
     group = tegula.create_group(tmp_path / "g")
     assert "none of its members is an array" in run(tmp_path / "g", code=1).stderr

@@ -71,14 +71,23 @@ def test_unreadable_arrays_are_reported_and_others_printed(source: Path) -> None
 
 
 def test_the_table_fits_a_terminal(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal:
-        def isatty(self) -> bool:
-            return True
-
     result = tegula.statistics(source)
-    monkeypatch.setattr(stats_command.sys, "stdout", Terminal())
+    monkeypatch.setattr(stats_command, "on_terminal", lambda: True)
     for width in (120, 80, 60):
         monkeypatch.setenv("COLUMNS", str(width))
         rows = stats_command._fitted(result)
         assert stats_command._width(rows) <= max(width, 81)  # with names of 10 letters and histograms of 9
     assert rows[3][0] == "…mperature"
+
+
+def test_times_fit_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = tegula.create_group(tmp_path / "g")
+    group["time"] = np.datetime64("2024-01-01", "us") + np.arange(168) * np.timedelta64(3600, "s")
+    group["temperature_of_the_air"] = np.arange(168.0)
+    monkeypatch.setattr(stats_command, "on_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run(tmp_path / "g").stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    cells = " ".join(lines).split()
+    for word in ("2024-01-01", "2024-01-07", "23:00:00", "2024-01-04", "11:30:00", "0:29:48"):
+        assert word in cells

@@ -10,7 +10,7 @@ import pytest
 
 import tegula
 from tegula.jobs import units
-from tegula.jobs.statistics.statistics import Histogram
+from tegula.jobs.statistics.statistics import Histogram, short
 
 VALUES = np.random.default_rng(5).normal(size=(50, 40)).round(2)
 
@@ -175,3 +175,24 @@ def test_drawing() -> None:
     assert str(histogram) == " ▁█▄"
     assert histogram.drawn(2) == "▁█"
     assert str(Histogram((), (0,))) == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (np.datetime64("2024-01-01T00:00:00.250000000"), "2024-01-01 00:00:00.25"),
+        (np.datetime64("2024-01-01T10:00:00.000"), "2024-01-01 10:00:00"),
+        (np.datetime64("2024-01-01T00"), "2024-01-01"),
+        (np.datetime64("2020"), "2020"),
+        (np.datetime64("NaT"), "NaT"),
+        (np.timedelta64(3, "D"), "3 d"),
+        (np.timedelta64(-90, "s"), "-0:01:30"),
+        (np.timedelta64(1500, "us"), "0.0015 s"),
+        (np.timedelta64(0, "ns"), "0 s"),
+        (np.timedelta64(59_999_999, "us"), "60 s"),
+        (np.timedelta64(3, "Y"), "3 years"),
+        (np.timedelta64("NaT"), "NaT"),
+    ],
+)
+def test_times_are_short(value: Any, expected: str) -> None:
+    assert short(value) == expected

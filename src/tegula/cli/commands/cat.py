@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tegula.cli.files import on_terminal
 from tegula.cli.files import output as open_output
 from tegula.cli.progress import reading_line
 from tegula.cli.reporting import AllowPickle, Raw, say_decoded
@@ -16,7 +16,7 @@ from tegula.cli.targets import StorageOptions, needs_array, open_target, target_
 from tegula.errors import SelectionError
 from tegula.extracts.selections import parse_selection, split_selection
 from tegula.extracts.windows import Window, window
-from tegula.extracts.writing import SUFFIXES, WRITERS
+from tegula.extracts.writing import SUFFIXES, TERMINAL_WRITERS, WRITERS
 from tegula.hierarchy.group import Group
 
 __all__ = ["cat"]
@@ -69,6 +69,8 @@ def cat(
 
     Values are decoded by the attributes of CF, as xarray does; --raw takes what is stored.
 
+    On a terminal, letters of text that would control it are escaped, as \\x1b.
+
     FILE is written under a temporary name and renamed at the end: an error or Ctrl-C leaves an old FILE unchanged.
     """
     form = _output_format(_Format.json if as_json else format, output)
@@ -76,7 +78,7 @@ def cat(
         path, items = split_selection(target) if selection is None else (target, parse_selection(selection))
     except SelectionError as error:
         raise typer.BadParameter(str(error), param_hint="SELECTION") from error
-    with open_target(path, "r", storage_option, allow_pickle=allow_pickle) as node:
+    with open_target(path, "r", storage_option, selects=selection is None, allow_pickle=allow_pickle) as node:
         if isinstance(node, Group):
             raise needs_array(node, path, "cat")
         part = window(node, items if items is not None else (...,), decodes=not raw)
@@ -99,13 +101,13 @@ def _output_format(format: _Format | None, file: Path | None) -> str | None:
                 param_hint="--output",
             )
         form = SUFFIXES.get(suffix)
-    if file is None and form in ("npy", "raw") and sys.stdout.isatty():
+    if form in ("npy", "raw") and on_terminal(file):
         raise typer.BadParameter(f"{form} can't be shown on a terminal; use -o FILE", param_hint="--format")
     return form
 
 
 def _write(part: Window, format: str, file: Path | None) -> None:
-    pieces = WRITERS[format](part)
+    pieces = (TERMINAL_WRITERS if on_terminal(file) else WRITERS)[format](part)
     first = next(pieces, b"")  # values that the format can't hold raise an error before the file is opened
     with open_output(file) as stream:
         stream.write(first)

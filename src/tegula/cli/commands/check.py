@@ -10,10 +10,9 @@ from typing import Annotated
 import typer
 
 from tegula.cli.progress import progress_line
-from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, as_options, print_json, print_message
+from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, as_options, print_json, print_line, print_message
 from tegula.cli.running import Dask, Ledger, Workers, runner_options
 from tegula.cli.targets import Node, StorageOptions, open_target, split_target, target_argument
-from tegula.display.markup import printable
 from tegula.errors import TegulaError
 from tegula.jobs.checking.check import CheckReport, Finding
 from tegula.jobs.checking.check import check as check_node
@@ -73,7 +72,7 @@ def check(
         print_json({"dry_run": dry_run, **report.as_dict()})
     else:
         for line in _lines(report, quiet, dry_run):
-            typer.echo(line)
+            print_line(line)
     for key, reason in report.failed_repairs.items():
         print_message("warning", f"{key} could not be repaired: {reason}")
     if not report.ok:
@@ -93,16 +92,16 @@ def _lines(report: CheckReport, quiet: bool, dry_run: bool) -> Iterator[str]:
         for finding in report.findings:
             if finding.severity != severity or (quiet and (severity != "error" or finding.repaired)):
                 continue
-            yield printable(as_options(str(finding)))
+            yield as_options(str(finding))
             if finding.repaired:
-                yield printable(f"    done: {finding.repair}")
+                yield f"    done: {finding.repair}"
                 continue
             if finding.repair is not None and dry_run:
-                yield printable(f"    would be repaired: {finding.repair}")
+                yield f"    would be repaired: {finding.repair}"
             elif finding.repair is not None:
-                yield printable(f"    --repair: {finding.repair}")
+                yield f"    --repair: {finding.repair}"
             elif severity != "note":
-                yield printable(f"    {as_options(finding.remedy)}")
+                yield f"    {as_options(finding.remedy)}"
     left_out = sum(report.counts.values()) - len(report.findings)
     if left_out and not quiet:
         yield f"... and {left_out} more"
@@ -112,7 +111,7 @@ def _lines(report: CheckReport, quiet: bool, dry_run: bool) -> Iterator[str]:
 
 def _summary(report: CheckReport) -> Iterator[str]:
     stored, decoded = human_bytes(report.nbytes_stored), human_bytes(report.nbytes_decoded)
-    yield printable(f"{report.source}: {report.summary}")
+    yield f"{report.source}: {report.summary}"
     absent = "chunk is" if report.missing_chunks == 1 else "chunks are"
     missing = f"; {report.missing_chunks:,} {absent} not stored" if report.missing_chunks else ""
     yield f"{stored} read, {decoded} decoded{missing}"

@@ -11,7 +11,6 @@ from tegula.cli.reporting import AllowPickle, AsJson, print_json, print_message
 from tegula.cli.running import Dask, Ledger, Workers, runner_options
 from tegula.cli.targets import StorageOptions, Target, open_target
 from tegula.display.layout import columns
-from tegula.display.markup import printable
 from tegula.jobs.checksum import checksum as checksum_of_node
 
 __all__ = ["checksum"]
@@ -46,8 +45,8 @@ def checksum(
     elif result.ok and quiet:
         typer.echo(result.digest)
     elif not quiet:
-        rows = [[digest, f"/{printable(path)}"] for path, digest in result.arrays.items() if path]
-        rows += [[result.digest, printable(target)]] if result.ok else []
+        rows = [[digest, f"/{path}"] for path, digest in result.arrays.items() if path]
+        rows += [[result.digest, target]] if result.ok else []
         if rows:
             typer.echo(columns(rows))
     for path, reason in result.failed.items():

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tegula.cli.progress import progress_line
-from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, print_json, print_message
+from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, print_json, print_line, print_message
 from tegula.cli.running import Dask, Ledger, Workers, runner_options
 from tegula.cli.targets import (
     Setting,
@@ -18,7 +18,6 @@ from tegula.cli.targets import (
     setting_option,
     target_argument,
 )
-from tegula.display.markup import printable
 from tegula.errors import TegulaError
 from tegula.jobs.comparing.compare import Comparison
 from tegula.jobs.comparing.compare import compare as compare_nodes
@@ -82,8 +81,8 @@ def compare(
 
 def _print(report: Comparison) -> None:
     for difference in report.differences:
-        typer.echo(printable(str(difference)))
+        print_line(difference)
     left_out = sum(report.counts.values()) - len(report.differences)
     if left_out:
-        typer.echo(f"... and {left_out} more")
-    typer.echo(report.summary)
+        print_line(f"... and {left_out} more")
+    print_line(report.summary)

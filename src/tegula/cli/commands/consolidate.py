@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from tegula.arrays.array import Array
-from tegula.cli.reporting import AsJson, QuietButJson, print_json
+from tegula.cli.reporting import AsJson, QuietButJson, print_json, print_line
 from tegula.cli.targets import StorageOptions, open_target, target_argument
 from tegula.errors import UnsupportedError
 from tegula.hierarchy.group import Group
@@ -38,4 +36,4 @@ def consolidate(
         if as_json:
             print_json({"group": redacted(target), "members": members})
         elif not quiet:
-            typer.echo(f"{redacted(target)}: metadata of {counted(members, 'member')} consolidated")
+            print_line(f"{redacted(target)}: metadata of {counted(members, 'member')} consolidated")

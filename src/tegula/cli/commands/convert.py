@@ -17,7 +17,7 @@ from tegula.cli.completion import complete_codecs
 from tegula.cli.files import output
 from tegula.cli.help import ENCODING, OUTPUT, WORK
 from tegula.cli.progress import progress_line
-from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, print_json, print_message
+from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, print_json, print_line, print_message
 from tegula.cli.running import Dask, MaxMemory, Part, Resume, VisibleEarly, Workers, resume_argument, runner_options
 from tegula.cli.targets import (
     StorageOptions,
@@ -29,7 +29,6 @@ from tegula.cli.targets import (
 )
 from tegula.cli.unfinished import done_at
 from tegula.display.layout import columns
-from tegula.display.markup import printable
 from tegula.errors import SelectionError
 from tegula.extracts.selections import parse_selection
 from tegula.jobs.converting.convert import ConvertReport
@@ -307,9 +306,9 @@ def _print_report(report: ConvertReport, as_json: bool, quiet: bool) -> None:
         print_json(report.as_dict())
     elif not quiet:
         typer.echo(columns(_rows(report), right=[3] if report.dry_run else [3, 4, 5]))
-        typer.echo(report.summary)
+        print_line(report.summary)
         for name, passes in report.passes.items():
-            typer.echo(f"/{printable(name)}: {passes.summary}")
+            print_line(f"/{name}: {passes.summary}")
     if not (as_json or quiet):
         for array in report.arrays:
             for note in array.notes:
@@ -335,7 +334,7 @@ def _rows(report: ConvertReport) -> list[list[str]]:
         done = [human_bytes(array.nbytes_after), str(array.chunks_copied), verified]
         if report.dry_run:
             done = [", ".join(array.codecs)]
-        facts = [f"/{printable(array.path)}", str(array.shape), str(array.chunks), human_bytes(array.nbytes_before)]
+        facts = [f"/{array.path}", str(array.shape), str(array.chunks), human_bytes(array.nbytes_before)]
         more = [*([str(array.shards or "-")] if sharded else []), *([array.error or "-"] if lossy else [])]
         rows.append([*facts, *done, *more])
     return rows

@@ -16,7 +16,6 @@ from tegula.cli.running import is_archive
 from tegula.cli.targets import StorageOptions, split_target
 from tegula.codecs import known_codecs, runs_in_kernel
 from tegula.display.layout import columns
-from tegula.display.markup import printable
 from tegula.errors import UnsupportedError
 from tegula.hierarchy.viewed import store_to_read
 from tegula.runtime import executors
@@ -85,7 +84,7 @@ def _examine(target: str, options: dict[str, Any], write: bool, as_json: bool) -
     if as_json:
         print_json(facts)
     else:
-        typer.echo(columns([(title, printable(text)) for title, text in sentences(facts)]))
+        typer.echo(columns([*sentences(facts)]))
     if facts["reading"] is not None or (inner and not facts["node_opened"]):
         raise typer.Exit(1)
 

@@ -13,7 +13,7 @@ from tegula.arrays.array import Array
 from tegula.cli.commands.convert import parse_codecs, parse_lengths, parse_option, parse_rules
 from tegula.cli.help import ENCODING
 from tegula.cli.progress import progress_line
-from tegula.cli.reporting import AsJson, QuietButJson, print_json, print_message
+from tegula.cli.reporting import AsJson, QuietButJson, print_json, print_line, print_message
 from tegula.cli.running import Dask, MaxMemory, Part, Resume, VisibleEarly, Workers, resume_argument, runner_options
 from tegula.cli.targets import (
     StorageOptions,
@@ -26,7 +26,6 @@ from tegula.cli.targets import (
 from tegula.cli.unfinished import done_at
 from tegula.cli.values import parse_value
 from tegula.display.layout import columns
-from tegula.display.markup import printable
 from tegula.jobs.downsampling.downsample import Pyramid
 from tegula.jobs.downsampling.downsample import downsample as downsample_array
 from tegula.jobs.managing import Done
@@ -177,7 +176,7 @@ def downsample(
             print_message("note", f"{what}: {pyramid.target}")
         typer.echo(columns(_rows(pyramid)))
         if pyramid.dry_run:
-            typer.echo(pyramid.estimate.summary)
+            print_line(pyramid.estimate.summary)
         if pyramid.units_left:
             typer.echo(f"{counted(pyramid.units_left, 'unit')} left to other parts")
 
@@ -205,5 +204,5 @@ def _rows(pyramid: Pyramid) -> list[list[str]]:
     rows = [["array", "shape", "chunks", f"scale of {names}"]]
     for level in pyramid.levels:
         scale = ",".join(f"{distance:g}" for distance in level.scale)
-        rows.append([f"/{printable(level.path)}", str(level.shape), str(level.chunks), scale])
+        rows.append([f"/{level.path}", str(level.shape), str(level.chunks), scale])
     return rows

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from typing import Annotated, Any
 
@@ -13,9 +12,8 @@ from tegula.arrays.array import Array
 from tegula.cli.reporting import AllowPickle, AsJson, Raw, print_json, say_decoded
 from tegula.cli.targets import StorageOptions, Target, needs_array, open_target
 from tegula.display.layout import columns
-from tegula.display.markup import printable
 from tegula.errors import UnsupportedError
-from tegula.extracts.values import array_to_json
+from tegula.extracts.values import array_to_json, json_text
 from tegula.extracts.windows import window
 from tegula.hierarchy.group import Group
 from tegula.runtime.quantities import counted
@@ -62,12 +60,13 @@ def _as_table(values: np.ndarray[Any, Any]) -> str:
     names = values.dtype.names or ()
     cells = [[_cell(row[name]) for name in names] for row in array_to_json(values)]
     right = [column for column, name in enumerate(names) if values.dtype[name].kind in "biuf"]
-    return columns([[printable(name) for name in names], *cells], right=right)
+    return columns([names, *cells], right=right)
 
 
 def _cell(value: Any) -> str:
-    text = value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
-    return printable(text)
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json_text(value)
 
 
 def _as_array(values: np.ndarray[Any, Any]) -> str:

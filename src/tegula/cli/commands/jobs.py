@@ -7,9 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from tegula.cli.help import Command, Commands
-from tegula.cli.reporting import AsJson, QuietButJson, print_json
+from tegula.cli.reporting import AsJson, QuietButJson, print_json, print_line
 from tegula.cli.targets import StorageOptions, split_target, target_argument
-from tegula.display.markup import printable
 from tegula.jobs.managing import clean_job, list_jobs, show_job
 
 __all__ = ["app"]
@@ -40,7 +39,7 @@ def list_(
         return
     for state in states:
         done = f"{state.units_done} of {state.units} units"
-        typer.echo(printable(f"/{state.path}: {state.state}, {state.operation} of {state.source}, {done} done"))
+        print_line(f"/{state.path}: {state.state}, {state.operation} of {state.source}, {done} done")
     if not states:
         typer.echo("no job is under way or was interrupted there")
 
@@ -73,4 +72,4 @@ def clean(
     if as_json:
         print_json(state.as_dict())
     elif not quiet:
-        typer.echo(printable(f"removed: {state.operation} of {state.source} to {state.target}"))
+        print_line(f"removed: {state.operation} of {state.source} to {state.target}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -11,6 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from tegula.arrays.array import Array
+from tegula.cli.files import on_terminal
 from tegula.cli.reporting import AsJson, Colour, Colours, print_json, print_message, print_text
 from tegula.cli.targets import Node, StorageOptions, Target, open_target, split_target
 from tegula.cli.unfinished import warn_of_jobs
@@ -20,7 +20,9 @@ from tegula.display.contents import (
     coordinates_among,
     dimensions_text,
     ends,
+    format_of,
     is_plain_directory,
+    kind_of,
     units_of,
 )
 from tegula.display.info import Info, group_info
@@ -192,8 +194,8 @@ def _group_facts(group: Group) -> dict[str, Any]:
     sizes: dict[str, int | None] = {}
     totals = asdict(_totals(group, sizes))
     return {
-        "kind": "directory" if is_plain_directory(group) else "group",
-        "format": group.format,
+        "kind": kind_of(group),
+        "format": format_of(group),
         "store": group.store.url,
         "path": group.path,
         "read_only": group.read_only,
@@ -276,7 +278,7 @@ def _names(node: Group | Table) -> list[str]:
 
 
 def _short_facts(name: str, node: Node) -> dict[str, Any]:
-    facts: dict[str, Any] = {"name": name, "kind": type(node).__name__.lower(), "format": node.format}
+    facts: dict[str, Any] = {"name": name, "kind": kind_of(node), "format": format_of(node)}
     if not isinstance(node, Group):
         facts["shape"] = node.shape
     if isinstance(node, Array):
@@ -345,11 +347,7 @@ def _members(group: Group | Table, recursive: bool) -> Iterator[tuple[str, Node 
 
 def _print_name(name: str) -> None:
     """Print a name as it is; on a terminal, escape characters that could control the terminal."""
-    typer.echo(printable(name) if _on_terminal() else name, color=True)
-
-
-def _on_terminal() -> bool:
-    return sys.stdout.isatty()
+    typer.echo(printable(name) if on_terminal() else name, color=True)
 
 
 def _print_listing(listed: list[dict[str, Any]], long: bool, as_json: bool) -> None:
@@ -368,5 +366,5 @@ def _print_listing(listed: list[dict[str, Any]], long: bool, as_json: bool) -> N
         size = "-" if stored is None else human_bytes(stored)
         shape, dtype = str(facts.get("shape", "-")), facts.get("dtype", "-")
         dtype = dtype if len(dtype) <= _WIDEST_TYPE else f"{dtype[: _WIDEST_TYPE - 1]}…"
-        rows.append([facts["kind"], facts["format"], shape, dtype, size, printable(facts["name"])])
+        rows.append([facts["kind"], facts["format"] or "-", shape, dtype, size, facts["name"]])
     typer.echo(columns(rows, right=[4]))

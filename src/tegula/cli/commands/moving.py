@@ -26,6 +26,7 @@ from tegula.cli.targets import (
     target_argument,
 )
 from tegula.cli.unfinished import done_at
+from tegula.display.markup import printable
 from tegula.errors import NotFoundError, TegulaError
 from tegula.hierarchy.copying import CopyReport, delete, move
 from tegula.jobs.copying import copy
@@ -189,7 +190,7 @@ def _described(target: str, storage_option: StorageOptions) -> str:
     NotFoundError
         If there is no node.
     """
-    shown = redacted(target)
+    shown = printable(redacted(target))
     try:
         with open_target(target, "r", storage_option, allow_pickle=True) as node:
             if isinstance(node, Array):

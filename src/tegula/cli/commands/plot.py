@@ -76,7 +76,7 @@ def plot(
     matplotlib.use("agg")  # needs no display
     if colors not in matplotlib.colormaps:
         raise typer.BadParameter(f"{colors!r} is not a colour map of matplotlib", param_hint="--colors")
-    with open_target(path, "r", storage_option) as node, _drawing(matplotlib):
+    with open_target(path, "r", storage_option, selects=True) as node, _drawing(matplotlib):
         if isinstance(node, Group):
             raise needs_array(node, path, "plot")
         part = window(node, items if items is not None else (...,), decodes=not raw)
@@ -88,6 +88,8 @@ def plot(
                 note = _draw_line(axes, node, watched)
             elif len(part.shape) == 2:
                 note = _draw_image(figure, axes, node, watched, colors)
+            elif not part.shape:
+                raise UnsupportedError("a single value can't be drawn; `tegula cat` prints it", path=path)
             else:
                 raise UnsupportedError(
                     f"the selection has {len(part.shape)} axes; select one or two of them, as in {path}[0, :, :]",

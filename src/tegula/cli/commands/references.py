@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tegula.cli.reporting import AsJson, QuietButJson, print_json, print_message
+from tegula.cli.reporting import AsJson, QuietButJson, print_json, print_line, print_message
 from tegula.cli.targets import (
     StorageOptions,
     TargetStorageOptions,
@@ -81,6 +81,6 @@ def references(
     if as_json:
         print_json(asdict(report))
     elif not quiet:
-        typer.echo(report)
+        print_line(report)
     if report.skipped:
         raise typer.Exit(1)

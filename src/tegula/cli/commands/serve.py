@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from tegula.cli.reporting import AsJson, print_json
+from tegula.cli.reporting import AsJson, print_json, print_line
 from tegula.cli.targets import StorageOptions, Target, open_target
-from tegula.display.markup import printable
 from tegula.server.running import serve as start
 from tegula.stores.secrets import redacted
 
@@ -58,7 +57,7 @@ def serve(
                 if as_json:
                     print_json({"target": redacted(target), "url": server.open_url})
                 else:
-                    typer.echo(f"serving {printable(redacted(target))} at {server.open_url}")
+                    print_line(f"serving {redacted(target)} at {server.open_url}")
                 typer.echo("press Ctrl-C to stop", err=True)
                 server.wait()
             except KeyboardInterrupt:

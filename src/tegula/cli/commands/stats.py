@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from typing import Final
 
 import typer
 
+from tegula.cli.files import on_terminal
 from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, Raw, print_json, print_message
 from tegula.cli.running import Dask, Ledger, Workers, runner_options
@@ -69,7 +69,7 @@ def _print(result: Statistics) -> None:
         return
     rows = _fitted(result)
     if len(rows) > 1:
-        typer.echo(columns(rows, right=_RIGHT))
+        typer.echo(columns(rows, right=_RIGHT, width=shutil.get_terminal_size().columns if on_terminal() else None))
     if not result.parts and not result.failed:
         typer.echo(f"there are no arrays in this {result.kind}")
 
@@ -91,14 +91,18 @@ def _facts(result: Statistics) -> list[list[str]]:
 
 
 def _fitted(result: Statistics) -> list[list[str]]:
-    """Return the rows of a table; shorten histograms, then names, to fit the width of a terminal."""
+    """Return the rows of a table; shorten or omit histograms, then shorten names, to fit the width of a terminal."""
     rows = _rows(result, _WIDEST_HISTOGRAM)
-    if not sys.stdout.isatty():
+    if not on_terminal():
         return rows
     terminal_width = shutil.get_terminal_size().columns
     excess = _width(rows) - terminal_width
     if excess > 0:
         rows = _rows(result, max(_NARROWEST_HISTOGRAM, max(len(row[-1]) for row in rows[1:]) - excess))
+        excess = _width(rows) - terminal_width
+    words = [max(len(word) for cell in column for word in cell.split()) for column in [*zip(*rows)][1:]]
+    if _SHORTEST_NAME + sum(words) + 2 * len(words) > terminal_width:  # even with times on two lines
+        rows = [row[:-1] for row in rows]
         excess = _width(rows) - terminal_width
     width = max(_SHORTEST_NAME, max(len(row[0]) for row in rows) - max(0, excess))
     return [[name if len(name) <= width else f"…{name[1 - width :]}", *cells] for name, *cells in rows]
@@ -106,7 +110,7 @@ def _fitted(result: Statistics) -> list[list[str]]:
 
 def _rows(result: Statistics, width: int) -> list[list[str]]:
     """Return the rows of a table without the data types, which `tegula ls -l` prints."""
-    return [[printable(row[0]), *row[2:]] for row in result.rows(width)]
+    return [[printable(cell) for cell in (row[0], *row[2:])] for row in result.rows(width)]
 
 
 def _width(rows: list[list[str]]) -> int:

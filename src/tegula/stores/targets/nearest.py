@@ -20,12 +20,11 @@ def nearest(wanted: str, names: Iterable[str]) -> str:
     >>> nearest("t2", ["t2m", "lat"]), nearest("x", ["lat"])
     ("; the closest name is 't2m'", '')
     >>> nearest("t2m[0, 1:", ["t2m", "lat"])
-    "; the ']' that ends the selection is missing"
+    "; the closest name is 't2m'"
     """
     bare, bracket, _ = wanted.partition("[")
-    if bracket and "]" not in wanted:
-        advice = "; the ']' that ends the selection is missing"
-        return advice if bare in (names := [*names]) else nearest(bare, names) + advice
+    if bracket and "]" not in wanted:  # the beginning of a selection
+        return nearest(bare, names)
     folded = {name.casefold(): name for name in names if not name.startswith(".")}
     # a beginning counts more than the number of letters that differ
     begun = [name for name in folded if wanted and name.startswith(wanted.casefold())]
