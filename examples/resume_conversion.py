@@ -6,7 +6,7 @@ Run it from the clone, as often as you like::
 
 It writes to ``example-output`` unless told otherwise, and prints::
 
-    plan: 18 units, 22.9 MiB to read, 22.9 MiB to write, ... requests, ... MiB of memory for a worker
+    plan: 22.9 MiB to read and 22.9 MiB to write by ... requests, in 18 units of work, ...
     interrupted: ... of 18 units done
     a reader finds no array there before the conversion is complete
     1 array converted to zarr3, verified, 11.4 MiB in memory, ...

@@ -86,6 +86,9 @@ def test_truncated_and_changed(build, case):
     data = bytes(chain.encode(chunk))
     source = random.Random(case)
     for size in range(len(data)):
+        if case == "zfp" and size:  # its streams end anywhere: what is missing counts as zeros
+            attempt(chain, chunk, data[:size])
+            continue
         with pytest.raises(TegulaError):
             chain.decode(data[:size], chunk.shape)
     with config.configure(max_chunk_bytes=LIMIT):
