@@ -21,7 +21,14 @@ pytestmark = [pytest.mark.once(executors="both"), pytest.mark.filterwarnings("ig
 
 
 # what zarr-python says of data types, grids and codecs that it does not have
-LACKS = ("No Zarr data type", "Unknown chunk grid", "chunk key encoding", "Unknown codec", "Invalid fill_value", "cast-value-rs")
+LACKS = (
+    "No Zarr data type",
+    "Unknown chunk grid",
+    "chunk key encoding",
+    "Unknown codec",
+    "Invalid fill_value",
+    "cast-value-rs",
+)
 PIPELINES = ("tegula.zarr.Pipeline", "zarr.core.codec_pipeline.BatchedCodecPipeline")
 
 
