@@ -196,7 +196,8 @@ def spells(directory: str, name: str) -> bool:
         return _name_on_macos(ctypes.CDLL(None), os.path.join(directory, name)) == name
     if files is not os:
         return bool(files.spelling(os.path.join(directory, name)) == name)
-    return name in _names(directory, os.stat(directory).st_mtime_ns)
+    # a list of a moment ago may lack what has come since, if the clock of the file system stood still
+    return name in _names(directory, os.stat(directory).st_mtime_ns) or name in os.listdir(directory)
 
 
 @lru_cache(maxsize=16)

@@ -200,7 +200,12 @@ class Root:
             except OSError:
                 return False  # another name may still show it
         parent, _, name = key.rpartition("/")
-        return self.ignores_case and has_twins(name) and not spells(self.base + parent, name)
+        if not self.ignores_case or not has_twins(name) or spells(self.base + parent, name):
+            return False
+        try:
+            return same_file(os.stat(self.base + key), status)
+        except OSError:
+            return False  # it has gone meanwhile
 
     def twin(self, key: str) -> str | None:
         """Return the beginning of `key`, up to a whole segment, that is stored under another spelling, or ``None``."""
