@@ -123,7 +123,8 @@ class Directory(Held):
                 pass
             raise
         for fd in self._held[before:]:  # the new file: a child forked now would keep its lock
-            self.unlock(fd)
+            if fd != self._lock_fd:  # a lock file is removed first: whoever took its lock would lose it
+                self.unlock(fd)
         self._unlock(before)
         self._sync_names()
         return generation
