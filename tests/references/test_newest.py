@@ -68,6 +68,8 @@ def compare(archive: str, node: Any, unread: dict[str, Exception], same: Any, ro
 
 
 def test_icechunk(archive: str, corpus: Any, same: Any, tmp_path: Path) -> None:
+    if archive.startswith("zarr3draft"):
+        pytest.skip("references to drafts of Zarr v3 are written and read in test_written.py")
     refused, number = set(), 0
     unread: dict[str, Exception] = {}
     nodes = corpus.nodes(archive)
@@ -85,8 +87,7 @@ def test_icechunk(archive: str, corpus: Any, same: Any, tmp_path: Path) -> None:
         number += compare(archive, node, unread, same, partial(zarr.open_group, session.store, mode="r"))
     assert unread.keys() <= {*FOREIGN.get(archive, "").split()}, unread
     known = {node.name for node in nodes}
-    # chunks of drafts of Zarr v3 are in no file of their node
-    assert refused == (known if archive.startswith("zarr3draft") else {*REFUSED.get(archive, "").split()} & known)
+    assert refused == {*REFUSED.get(archive, "").split()} & known
     assert number > 5 or archive in FEW
 
 

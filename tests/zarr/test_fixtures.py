@@ -25,6 +25,7 @@ LACKS = (
     "No Zarr data type",
     "Unknown chunk grid",
     "chunk key encoding",
+    "An implementation for codec",
     "Unknown codec",
     "Invalid fill_value",
     "cast-value-rs",
