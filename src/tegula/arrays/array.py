@@ -369,7 +369,19 @@ class Array(Node):
         return engine.start(self.stored, self._read, selection, indexing.numpy_like, out)
 
     def get_basic_selection(self, selection: Any = ..., *, out: Any = None) -> Any:
-        """Read a selection by ints and slices, as ``a[selection]``; the name is that of zarr-python."""
+        """Read a selection by ints and slices, as ``a[selection]``; the name is that of zarr-python.
+
+        Raises
+        ------
+        SelectionError
+            If the selection has anything else, such as a list or a mask.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> tegula.create_array({}, data=[1, 2, 3]).get_basic_selection(slice(1, 3))
+        array([2, 3])
+        """
         selection = selecting.basic(selection)
         return self[selection] if out is None else self.read(selection, out).result()
 

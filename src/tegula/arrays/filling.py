@@ -106,7 +106,7 @@ def new_array_with(
                     array[...] = data
                 else:
                     for region in array.iter_shards():
-                        # missing elements are those that a mask says
+                        # np.asarray would drop the mask, which marks missing elements
                         array[region] = (
                             np.asarray(data[region]) if array.metadata.data_type.inner is None else data[region]
                         )

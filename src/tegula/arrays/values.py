@@ -118,7 +118,7 @@ def as_records(values: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt
 
 
 def _optional(values: Any, inner: DataType, dtype: np.dtype[Any]) -> Any:
-    """Return records of elements that may be missing: those that are masked, null, or ``None``."""
+    """Return records of elements; masked elements, nulls and ``None`` become missing ones."""
     if callable(compute := getattr(values, "compute", None)):
         values = compute()  # dask drops the mask when NumPy asks for an array
     if (nulls := _nulls(values)) is not None:
@@ -154,7 +154,7 @@ def _nulls(values: Any) -> npt.NDArray[Any] | None:
 
 
 def _not_null(values: Any, valid: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the elements that are not null, in their own type, which has no room for those that are."""
+    """Return the elements that are not null; with nulls among them NumPy would change their data type."""
     if valid.ndim == 1:
         for name in ("dropna", "drop_null", "drop_nulls"):
             if callable(drop := getattr(values, name, None)):

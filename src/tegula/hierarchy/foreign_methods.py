@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class ForeignMethods:
-    """Names of other libraries that mean exactly the same there."""
+    """Methods of groups under names of other libraries; paths, data types and shapes follow tegula's rules."""
 
     def create_dataset(
         self: Any, name: str, shape: Any = None, dtype: Any = None, data: Any = None, **options: Any

@@ -56,7 +56,7 @@ class Verdict:
     padded : int
         How many of the chunks have zeros after their compressed data, which are harmless.
     absent : int
-        How many inner chunks of a shard are not stored, of those that hold elements of the array.
+        The number of inner chunks that a shard does not store; those outside of the array do not count.
     first : str
         The coordinates of the first of them.
     faults : list of Fault
