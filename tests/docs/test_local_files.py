@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "design" / "local-files.md").read_text(encoding="utf-8")
 PYTHON = [Path(tegula.__file__).parent / room for room in ("stores", "runtime")]
 KERNEL = ROOT / "rust" / "kernel" / "src" / "stores"
-OTHERS = {"a/b/c", "flock", "linkat", "O_TMPFILE", "StoreError", "LocalStore"}
+OTHERS = {"a/b/c", "flock", "os.open", "linkat", "O_TMPFILE", "StoreError", "LocalStore"}
 OTHERS |= {'durability="fsync"', "tegula check --repair", "new"}
 """What the page names that is neither a file nor defined in these folders."""
 
