@@ -42,7 +42,7 @@ def pytest_configure() -> None:
 
 def pytest_report_header() -> list[str]:
     tries = f"tegula: {effort.EFFORT} effort" + (f", TEGULA_SEED={effort.SEED}" if effort.NIGHTLY else "")
-    tries += ", a crude file system" * crude.CRUDE
+    tries += ", a crude file system" * bool(crude.CRUDE)
     setting = config.current().executor
     kernel = executors.kernel()
     if setting != "reference" and kernel is not None:
@@ -64,7 +64,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left = {*left_to_the_night(items), *(item for item in items if effort.QUICK and is_slow(item))}
     if sys.platform == "win32":
         left.update(item for item in items if is_posix(item))
-    if crude.CRUDE:
+    if crude.CRUDE == "all":
         marks = ((item, item.get_closest_marker("posix")) for item in items)
         left.update(
             item for item, mark in marks if mark is not None and mark.args == ("a file system that heeds case",)
@@ -92,9 +92,10 @@ def left_to_the_night(items: list[pytest.Item]) -> list[pytest.Item]:
         mark = item.get_closest_marker("sampled")
         if item.get_closest_marker("nightly") is not None:
             left.append(item)
-        elif mark is not None:
+        elif mark is not None or effort.SAMPLE > 1:
             test = item.path, getattr(item, "cls", None), getattr(item, "originalname", None) or item.name
-            first, one_in = zlib.crc32(f"{item.path.name} {test[2]}".encode()), mark.kwargs["one_in"]
+            first = zlib.crc32(f"{item.path.name} {test[2]}".encode())
+            one_in = effort.SAMPLE * (1 if mark is None else mark.kwargs["one_in"])
             if (seen[test] - first) % one_in:
                 left.append(item)
             seen[test] += 1
