@@ -16,8 +16,10 @@ from tests.waiting import join, until
 
 import tegula
 from tegula.errors import ReadOnlyError, StoreError
+from tegula.runtime import system
 from tegula.stores import LocalStore
 from tegula.stores.local import directories
+from tegula.stores.local.open_files import Held
 
 resource = pytest.importorskip("resource")
 pytestmark = [pytest.mark.once(executors="none"), pytest.mark.usefixtures("by_reference")]
@@ -418,6 +420,34 @@ def test_reclaim_removes_files_of_dead_writers_but_not_of_live_ones(tmp_path):
         assert (tmp_path / "a/.tegula-4-0.tmp").exists()
     assert store.reclaim("a/") == 1
     assert sorted(store.list()) == ["a/b/c", "a/d", "e", "link/b/c", "link/d"]
+
+
+@pytest.mark.parametrize("with_fds", [True, False])
+def test_a_dead_writer_stays_locked_until_all_it_left_is_gone(tmp_path, monkeypatch, with_fds):
+    """Its owner could otherwise lock a directory that is being removed, and go on in it."""
+    monkeypatch.setattr(system, "HAS_DIRECTORY_FDS", with_fds)
+    names = [".tegula-1-0.tmp", ".tegula-2-0.tmp"]
+    (tmp_path / names[0]).write_bytes(b"part of")
+    (tmp_path / names[1] / "new/c").mkdir(parents=True)
+    for name in ("new/zarr.json", "new/c/0", ".tegula-lock-owner"):
+        (tmp_path / names[1] / name).write_bytes(b"x")
+    removed, real = [], os.unlink
+
+    def unlink(path, *, dir_fd=None):
+        removed.append(os.path.basename(path))
+        lock = next(tmp_path / name for name in names if name in path)
+        if not with_fds and lock.is_dir():
+            lock /= ".tegula-lock-owner"
+        with Held() as held:
+            fd = held.open(str(lock), os.O_RDONLY)
+            is_last = not with_fds and removed[-1] == lock.name == ".tegula-lock-owner"
+            assert held.lock(fd, str(lock), wait=False) == is_last, f"{lock} when {path} is deleted"
+        real(path, dir_fd=dir_fd)
+
+    monkeypatch.setattr(system.files, "unlink", unlink)
+    assert LocalStore(tmp_path).reclaim() == 2
+    assert os.listdir(tmp_path) == []
+    assert removed.index("0") < removed.index(".tegula-lock-owner")
 
 
 @pytest.mark.parametrize("by", ["delete", "delete_prefix"])
