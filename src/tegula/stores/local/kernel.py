@@ -17,7 +17,7 @@ from tegula.runtime.system import files
 if TYPE_CHECKING:
     import threading
 
-    from tegula.stores.local.store import LocalStore
+    from tegula.stores.local.root import Root
 else:
     threading = Later("threading")
 
@@ -53,7 +53,7 @@ def kernel_in_use(*, loads: bool = True) -> Any | None:
     return kernel
 
 
-def located(store: LocalStore, name: str) -> str | None:
+def located(root: Root, name: str) -> str | None:
     """Return the path of a directory whose files the kernel reads, ending in a separator; ``None`` if nothing is there.
 
     Raises
@@ -61,7 +61,6 @@ def located(store: LocalStore, name: str) -> str | None:
     StoreError, OSError
         If it can't be used, or its files are not to be opened now: reading by the store says why, or waits.
     """
-    root = store._root
     path = root.known.get(name) or root.directory(name)
     if files is not os and files.is_wanted():
         raise BlockingIOError(f"another thread waits until nobody has a file open, perhaps in {path}")
