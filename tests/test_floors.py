@@ -433,7 +433,7 @@ def test_no_folder_has_more_than_twenty_modules() -> None:
     assert {folder: count for folder, count in counts.items() if count > 20} == {}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(always=True)
 def test_only_what_is_declared_is_imported() -> None:
     """What an installation without extras imports is the standard library and the declared dependencies."""
     declared = {"numpy", "numcodecs", "ml_dtypes", "google_crc32c"}
