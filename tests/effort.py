@@ -16,7 +16,7 @@ if EFFORT not in ("quick", "usual", "nightly"):
 QUICK, NIGHTLY = EFFORT == "quick", EFFORT == "nightly"
 # the worker processes of pytest inherit it
 SEED = int(os.environ.setdefault("TEGULA_SEED", str(random.SystemRandom().randrange(2**32) if NIGHTLY else 0)))
-_EXAMPLES, _NIGHT = 10, 4
+_EXAMPLES, _NIGHT = 10, 3
 """The most examples of a property in a quick run, and how many times as many as otherwise a night tries."""
 _SHARE, _SLOW_SHARE = 3, 6
 """One in so many examples of a property, and of a slow one, is tried unless there is a whole night."""

@@ -44,7 +44,7 @@ def kills(count: int, cheap: bool) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=40)
+@pytest.mark.sampled(one_in=213)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_killed_at_every_call(name: str, tmp_path: Path, fork_server: ForkServer) -> None:
     operation = OPERATIONS[name]

@@ -67,7 +67,7 @@ def contents(target: Any, path: str) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=40)
+@pytest.mark.sampled(one_in=525)
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("place", STORES)
