@@ -140,7 +140,7 @@ def _new_kernel_store(library: ModuleType, array: StoredArray) -> Any:
         if ignores_case is None and system.KERNEL_STORES:
             return None
         if ignores_case or not system.KERNEL_STORES:
-            locate = partial(kernels.located, store._root)
+            locate = partial(kernels.located, store)
         else:
             sync = store.durability == "fsync"
             if not store.read_only:

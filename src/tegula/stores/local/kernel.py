@@ -16,8 +16,6 @@ from tegula.runtime.system import files
 
 if TYPE_CHECKING:
     import threading
-
-    from tegula.stores.local.root import Root
 else:
     threading = Later("threading")
 
@@ -53,15 +51,18 @@ def kernel_in_use(*, loads: bool = True) -> Any | None:
     return kernel
 
 
-def located(root: Root, name: str) -> str | None:
-    """Return the path of a directory whose files the kernel reads, ending in a separator; ``None`` if nothing is there.
+def located(store: Any, name: str) -> str | None:
+    """Return the path of a directory of a `LocalStore` whose files the kernel reads, ending in a separator.
+
+    ``None`` if nothing is there.
 
     Raises
     ------
     StoreError, OSError
         If it can't be used, or its files are not to be opened now: reading by the store says why, or waits.
     """
-    path = root.known.get(name) or root.directory(name)
+    root = store._root
+    path: str | None = root.known.get(name) or root.directory(name)
     if files is not os and files.is_wanted():
         raise BlockingIOError(f"another thread waits until nobody has a file open, perhaps in {path}")
     if path is None and root.ignores_case is not False and root.twin(name) is not None:
