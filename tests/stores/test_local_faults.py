@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.folders import files
+from tests.stores.counting import COUNT_UP
 from tests.waiting import join, until
 
 import tegula
@@ -21,10 +23,6 @@ from tegula.stores.local import directories
 
 resource = pytest.importorskip("resource")
 pytestmark = [pytest.mark.once(executors="none"), pytest.mark.usefixtures("by_reference")]
-
-
-def files(folder):
-    return sorted(str(path.relative_to(folder)) for path in Path(folder).rglob("*"))
 
 
 def run(script, *arguments):
@@ -296,20 +294,7 @@ print([*store.list()])
 
 # --- other processes
 
-COUNT = """
-import sys
-from tegula.errors import ConflictError
-from tegula.stores import LocalStore
-store = LocalStore(sys.argv[1])
-for _ in range(int(sys.argv[2])):
-    while True:
-        value, generation = store.get("c/n", with_generation=True)
-        try:
-            store.set("c/n", b"%d" % (int(value or b"0") + 1), if_generation=generation)
-            break
-        except ConflictError:
-            pass
-"""
+COUNT = f"{COUNT_UP}\nimport sys\ncount_up(LocalStore(sys.argv[1]), 'c/n', int(sys.argv[2]))"
 
 
 @pytest.mark.slow
