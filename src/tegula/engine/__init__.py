@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tegula.engine.reading.executors import empty, read, read_part, write
     from tegula.engine.reading.futures import Future, load, start, start_alone, wait_for
     from tegula.engine.reading.kernel import reads_in_kernel
-    from tegula.engine.stored.array import StoredArray, physical_memory
+    from tegula.engine.stored.array import StoredArray, missing_rule, physical_memory
     from tegula.engine.stored.reach import Reach
 
 __all__ = [
@@ -54,6 +54,7 @@ __all__ = [
     "level_rows",
     "load",
     "make_room",
+    "missing_rule",
     "part_of",
     "physical_memory",
     "read",
@@ -90,7 +91,7 @@ _HOMES = {
     "stored.reach": "Reach",
     "lengths.resizing": "Change cut_off grown make_room resize",
     "concurrency.retries": "back_off",
-    "stored.array": "StoredArray physical_memory",
+    "stored.array": "StoredArray missing_rule physical_memory",
     "copying.verifying": "verify_chunk",
 }
 

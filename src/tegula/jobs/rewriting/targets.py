@@ -10,11 +10,12 @@ from typing import Any, Literal
 import numpy as np
 
 from tegula.arrays.array import Array
+from tegula.arrays.chunk_regions import box_of
 from tegula.arrays.creation import adapted as adapted_to
 from tegula.arrays.creation import array_metadata, sharded, with_checksum
 from tegula.arrays.masks import keep_mask
 from tegula.codecs import complete
-from tegula.errors import SelectionError, UnsupportedError
+from tegula.errors import UnsupportedError
 from tegula.formats import Format, find_format
 from tegula.formats.layout import portable
 from tegula.formats.zarr2 import OBJECT_CODECS
@@ -68,33 +69,8 @@ class Target:
 
 def selected_axes(select: Any, shape: tuple[int, ...]) -> list[Axis | int]:
     """Turn ints and slices into one entry for each axis: an int, or first index, step and count."""
-    items = list(select if isinstance(select, tuple) else (select,)) if select is not None else []
-    dots = [position for position, item in enumerate(items) if item is Ellipsis]
-    if dots:
-        at = dots[0]
-        items[at : at + 1] = [slice(None)] * (len(shape) - len(items) + 1)
-    items += [slice(None)] * (len(shape) - len(items))
-    if len(items) != len(shape) or len(dots) > 1:
-        raise SelectionError(f"{select!r} does not fit {len(shape)} dimensions")
-    out: list[Axis | int] = []
-    for item, size in zip(items, shape):
-        if isinstance(item, slice):
-            try:
-                start, stop, step = item.indices(size)
-            except (TypeError, ValueError) as error:
-                raise SelectionError(f"{item!r} is not a slice: {error}") from error
-            out.append((start, step, len(range(start, stop, step))))
-        elif hasattr(item, "__index__"):
-            try:
-                index = int(item.__index__())
-            except TypeError as error:
-                raise SelectionError(f"{item!r:.60} is not a single index: {error}") from error
-            if not -size <= index < size:
-                raise SelectionError(f"index {index} is out of range for an axis of length {size}")
-            out.append(index % size)
-        else:
-            raise SelectionError(f"only ints and slices can be converted, not {item!r:.60}")
-    return out
+    box = box_of(... if select is None else select, shape)
+    return [item if isinstance(item, int) else (item.start, item.step, len(item)) for item in box]
 
 
 def target_metadata(
