@@ -14,9 +14,9 @@ from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats import Format, find_format
 from tegula.formats.layout import without_blocks
 from tegula.hierarchy.group import Group
+from tegula.hierarchy.walking import with_known_members
 from tegula.jobs.rewriting.rules import Rules
 from tegula.jobs.rewriting.targets import Layout, selected_axes, target_metadata
-from tegula.jobs.units import with_known_members
 from tegula.metadata.chunk_keys import ChunkKeyEncoding
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, inner_codecs
 from tegula.stores import MemoryStore

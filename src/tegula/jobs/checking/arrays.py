@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from tegula import engine
 from tegula.arrays.array import Array
+from tegula.arrays.misplaced import Misplaced
 from tegula.codecs import lacking
 from tegula.codecs.compressors.checksums import notices_changes
 from tegula.engine import StoredArray
@@ -28,7 +29,6 @@ from tegula.hierarchy.sources import Source
 from tegula.jobs.checking.documents import Visit, set_members, visited, write_document
 from tegula.jobs.checking.findings import Examination, Finding, Repair
 from tegula.jobs.ledger import UNRECORDED
-from tegula.jobs.misplaced import Misplaced
 from tegula.jobs.sharing import Code, Share, shared_results
 from tegula.jobs.units import Box, chunk_boxes
 from tegula.metadata.nodes import ArrayMetadata

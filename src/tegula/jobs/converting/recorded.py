@@ -10,13 +10,13 @@ from typing import Any
 from tegula import engine
 from tegula.arrays.array import Array
 from tegula.engine.nodes.creating import check_vacant, create_parents
-from tegula.engine.nodes.deleting import clear_place, delete_node
+from tegula.engine.nodes.deleting import clear_place, delete_node, is_taken
 from tegula.errors import NotFoundError, UnsupportedError
 from tegula.hierarchy.group import open_node
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.recording import Recording
 from tegula.jobs.rewriting.array_job import ArrayJob, Prepared, entry_of
-from tegula.jobs.rewriting.planning import Conversion, is_taken, refuse_taken
+from tegula.jobs.rewriting.planning import Conversion, refuse_taken
 from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
 from tegula.stores.targets.paths import location_of
 

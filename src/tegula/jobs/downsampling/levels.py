@@ -23,13 +23,14 @@ from tegula.jobs.ledger import Records
 from tegula.jobs.plans import Unit
 from tegula.jobs.publishing import Destination, Writing
 from tegula.jobs.rewriting.estimating import Estimate
-from tegula.jobs.rewriting.memory import granted, release, too_little
+from tegula.jobs.rewriting.memory import granted, too_little
 from tegula.jobs.units import Box, block_grid, itemsize_of, pairs_in_order
 from tegula.metadata import geo, spacing
 from tegula.metadata.chunk_grids import ChunkGrid, joined_grid, regular_grid
 from tegula.metadata.fill_values import scalar_array
 from tegula.metadata.nodes import ArrayMetadata, inner_codecs
 from tegula.reductions import Reduction, supports
+from tegula.runtime.executors import release
 from tegula.stores import Store
 
 __all__ = ["MOST_LEVELS", "ZARR3", "Reducing", "Step", "check_method", "masks_of", "steps_of"]

@@ -13,6 +13,7 @@ from typing import Any
 from tegula import config, engine
 from tegula.arrays.array import Array
 from tegula.arrays.creation import completing, new_array_of, replaced
+from tegula.arrays.misplaced import refuse_misplaced
 from tegula.engine import can_copy_chunks
 from tegula.engine.nodes.creating import check_vacant, read_back
 from tegula.engine.nodes.deleting import delete_node, remove_incomplete
@@ -22,7 +23,6 @@ from tegula.formats import Format
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.sources import Source, Sources
 from tegula.jobs.ledger import UNRECORDED, Records
-from tegula.jobs.misplaced import refuse_misplaced
 from tegula.jobs.plans import Piece, Plan, description_of
 from tegula.jobs.publishing import Destination, publish
 from tegula.jobs.rewriting.estimating import estimate, estimate_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
@@ -16,7 +15,7 @@ from tegula.jobs.rewriting.targets import Axis
 from tegula.jobs.units import block_grid, itemsize_of
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 
-__all__ = ["bounded", "grant_for", "granted", "memory_of", "passes_of", "release", "too_little", "unit_grid"]
+__all__ = ["bounded", "grant_for", "granted", "memory_of", "passes_of", "too_little", "unit_grid"]
 
 _UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY: Final = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -160,13 +159,6 @@ def bounded(memory: int | None) -> AbstractContextManager[Any]:
     if memory is None:
         return nullcontext()
     return config.configure(buffer_bytes=min(config.current().buffer_bytes, memory // 2))
-
-
-def release() -> None:
-    """Release the memory that the kernel keeps for the results of later reads."""
-    kernel = sys.modules.get("tegula._kernel")
-    if kernel is not None:
-        kernel.trim()
 
 
 def granted(memory: int) -> int:

@@ -22,13 +22,13 @@ from tegula.jobs.checksum import digest_of_array
 from tegula.jobs.ledger import Records, add_amounts
 from tegula.jobs.plans import Unit
 from tegula.jobs.publishing import Destination, Writing
-from tegula.jobs.rewriting.memory import release
 from tegula.jobs.rewriting.targets import Axis
 from tegula.jobs.units import Box, in_boxes, itemsize_of, pairs_in_order, selected
 from tegula.metadata.chunk_grids import ChunkGrid, as_slice
 from tegula.metadata.fill_values import is_empty
 from tegula.metadata.json_values import equal_json
 from tegula.reductions import PRIME, Loss, Precision, Sums, identical, sums_of_values
+from tegula.runtime.executors import release
 
 __all__ = ["Converting", "check_amount", "digest_of", "loss_of", "parts_of", "same_attributes", "stored_blocks"]
 
