@@ -13,8 +13,8 @@ from typing import Any, Final, Generic, TypeVar
 import numpy as np
 
 from tegula.arrays.array import Array
-from tegula.arrays.misplaced import refuse_misplaced
 from tegula.engine.concurrency.pool import gather, results_of
+from tegula.engine.stored.misplaced import refuse_misplaced
 from tegula.errors import MetadataError, TegulaError
 from tegula.hierarchy.sources import Source, Sources
 from tegula.hierarchy.walking import Node, arrays_below
@@ -300,7 +300,7 @@ class Reading(Generic[R]):
         MetadataError
             If the chunks of an array are those of another chunk key encoding.
         """
-        gather(refuse_misplaced, arrays, self._requests)
+        gather(refuse_misplaced, [array.stored for array in arrays], self._requests)
         first, done = arrays[0], 0
         for result, size in shared_results(self._share, path, work, boxes, *arrays):
             yield result

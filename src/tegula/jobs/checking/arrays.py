@@ -14,12 +14,12 @@ from typing import Any, Final
 
 from tegula import engine
 from tegula.arrays.array import Array
-from tegula.arrays.misplaced import Misplaced
 from tegula.codecs import lacking
 from tegula.codecs.compressors.checksums import notices_changes
 from tegula.engine import StoredArray
 from tegula.engine.concurrency.pool import for_each, results_of
 from tegula.engine.reading.remote import UNITS
+from tegula.engine.stored.misplaced import Misplaced
 from tegula.engine.stored.visiting import cells, is_inside
 from tegula.errors import ConflictError, MetadataError, NotFoundError, TegulaError, UnsupportedError
 from tegula.formats import Format, find_format

@@ -28,7 +28,7 @@ from tegula.jobs.plans import Piece
 from tegula.jobs.sharing import Code, Reading, piece_for, reading
 from tegula.jobs.units import Progress
 from tegula.metadata.json_values import equal_json
-from tegula.reductions import are_comparable, native
+from tegula.reductions.equality import are_comparable, native
 from tegula.runtime.quantities import counted
 from tegula.stores.targets.opening import options_of_both
 from tegula.tables.columns import ORDER, column_names

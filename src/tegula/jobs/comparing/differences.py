@@ -20,7 +20,7 @@ from tegula.engine.concurrency.pool import gather, results_of
 from tegula.engine.copying.chunk_copies import part_of
 from tegula.engine.stored.visiting import cells, in_order
 from tegula.jobs.units import Box, block_grid, blocks_of
-from tegula.reductions import equal_values
+from tegula.reductions.equality import equal_values
 
 __all__ = ["Differing", "Largest", "compare_box", "compare_fills", "decodes_alike", "equal_fills", "units"]
 

@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Any, Literal
 
 from tegula.arrays.array import Array
-from tegula.arrays.misplaced import refuse_misplaced
+from tegula.engine.stored.misplaced import refuse_misplaced
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open_stored as open_any
@@ -37,7 +37,7 @@ from tegula.metadata.ome import (
     placed,
     spaced,
 )
-from tegula.reductions import Reduction
+from tegula.reductions.blocks import Reduction
 from tegula.stores import LocalStore, Store
 from tegula.stores.targets.opening import options_of_both
 from tegula.stores.targets.paths import address_of, clean, location_of
@@ -236,7 +236,7 @@ def downsample(
     check_method(method, array.dtype)
     if levels is not None and (type(levels) is not int or not 1 <= levels <= MOST_LEVELS):
         raise MetadataError(f"{levels!r:.40} is not a number of levels from 1 to {MOST_LEVELS}", field="levels")
-    refuse_misplaced(array)
+    refuse_misplaced(array.stored)
     known, version = axes_of(axes, array.dimension_names, array.ndim), check_version(ome_version)
     steps, (known, scales, starts) = factors_of(factors, known), spaced(known, scale, array.stored.steps)
     reduction = Reduction(steps, method, tuple(masks_of(array, missing)))

@@ -34,7 +34,7 @@ from tegula.jobs.rewriting.targets import Layout
 from tegula.jobs.runners.runner import do_units
 from tegula.metadata import geo
 from tegula.metadata.ome import KEY, level_paths
-from tegula.reductions import Reduction
+from tegula.reductions.blocks import Reduction
 from tegula.stores import Store
 from tegula.stores.targets.paths import location_of, name_below, refuse_overlap
 

@@ -29,7 +29,7 @@ from tegula.metadata import geo, spacing
 from tegula.metadata.chunk_grids import ChunkGrid, joined_grid, regular_grid
 from tegula.metadata.fill_values import scalar_array
 from tegula.metadata.nodes import ArrayMetadata, inner_codecs
-from tegula.reductions import Reduction, supports
+from tegula.reductions.blocks import Reduction, supports
 from tegula.runtime.executors import release
 from tegula.stores import Store
 

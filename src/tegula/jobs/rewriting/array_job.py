@@ -13,11 +13,11 @@ from typing import Any
 from tegula import config, engine
 from tegula.arrays.array import Array
 from tegula.arrays.creation import completing, new_array_of, replaced
-from tegula.arrays.misplaced import refuse_misplaced
 from tegula.engine import can_copy_chunks
 from tegula.engine.nodes.creating import check_vacant, read_back
 from tegula.engine.nodes.deleting import delete_node, remove_incomplete
 from tegula.engine.nodes.replacing import replacing
+from tegula.engine.stored.misplaced import refuse_misplaced
 from tegula.errors import AlreadyExistsError, ConflictError, StoreError
 from tegula.formats import Format
 from tegula.hierarchy.group import Group
@@ -52,11 +52,11 @@ from tegula.jobs.runners.runner import Runner, Threads, do_units
 from tegula.jobs.units import Progress
 from tegula.metadata.chunk_grids import regular_grid
 from tegula.metadata.nodes import ArrayMetadata, inner_codecs
-from tegula.reductions import Loss
+from tegula.reductions.precision import Loss
 from tegula.stores import Store
 from tegula.tables.table import Table
 
-__all__ = ["ArrayJob", "Prepared", "Run", "entry_of", "label_of", "reserved_note"]
+__all__ = ["ArrayJob", "Prepared", "Run", "bytes_stored", "entry_of", "label_of", "reserved_note"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class ArrayJob:
     def entry(self, source: Array, prepared: Prepared) -> ConvertedArray:
         """Convert an array, or in a dry run estimate that; return its entry in the report."""
         if self.run.plan is None:  # otherwise it was done when the job was planned
-            refuse_misplaced(source)
+            refuse_misplaced(source.stored)
         return self._outlined(source, prepared) if self.run.dry_run else self._converted(source, prepared)
 
     def prepared(self, source: Array, name: str, select: Any = None, *notes: str) -> Prepared:
@@ -206,7 +206,7 @@ class ArrayJob:
             self.report.estimate = self.report.estimate.merge(amount)
             if passes is not None:
                 self.report.passes[planned.name] = passes
-        return entry_of(planned.draft, planned.name, before=_bytes_stored(source), notes=planned.notes)
+        return entry_of(planned.draft, planned.name, before=bytes_stored(source), notes=planned.notes)
 
     def _converted(self, source: Array, planned: Prepared) -> ConvertedArray:
         """Do the units of an array, then write its documents; with a ledger, units may be left to other parts."""
@@ -457,7 +457,7 @@ class ArrayJob:
             return {"copied": total["copied"], "stored": total["stored"], "before": total["read"],
                 "after": total["written"]}  # fmt: skip
         stored, after = target.stored.amount_stored()
-        sizes: dict[str, Any] = {"stored": stored, "before": _bytes_stored(source), "after": after}
+        sizes: dict[str, Any] = {"stored": stored, "before": bytes_stored(source), "after": after}
         return sizes if planned.target.precision is None else {**sizes, "loss": loss_of(total)}
 
 
@@ -499,7 +499,7 @@ def _opened_anew(source: Array) -> Array:
     return Array(stored, source.path, read_only=True)
 
 
-def _bytes_stored(source: Array) -> int:
+def bytes_stored(source: Array) -> int:
     """Return the stored bytes of an array; 0 if counting them would need a request for each chunk of the grid."""
     return source.nbytes_stored() if source.store.listable else 0
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tegula.arrays.array import Array
-from tegula.arrays.misplaced import refuse_misplaced
 from tegula.engine.nodes.deleting import is_taken
+from tegula.engine.stored.misplaced import refuse_misplaced
 from tegula.errors import AlreadyExistsError, NotFoundError
 from tegula.hierarchy.group import Group
 from tegula.jobs.ledger import UNRECORDED
@@ -36,7 +36,7 @@ class _Planner(ArrayJob):
 
     def entry(self, source: Array, prepared: Prepared) -> ConvertedArray:
         """Plan the units of an array."""
-        refuse_misplaced(source)
+        refuse_misplaced(source.stored)
         name, final = prepared.name, prepared.metadata
         how = [sorted(final.documents.items()), prepared.axes]
         how += [prepared.target.precision] if prepared.target.precision is not None else []

@@ -23,7 +23,8 @@ from tegula.jobs.rewriting.precision import described, precision_of
 from tegula.jobs.rewriting.rules import Rules
 from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis, regular_grid
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, inner_codecs
-from tegula.reductions import Precision, is_floating
+from tegula.reductions.dtypes import is_floating
+from tegula.reductions.precision import Precision
 from tegula.runtime.frozen import replace
 
 __all__ = ["Axis", "Layout", "Target", "keeps_codecs", "kept_attributes", "selected_axes", "target_metadata"]

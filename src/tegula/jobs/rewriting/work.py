@@ -27,7 +27,9 @@ from tegula.jobs.units import Box, in_boxes, itemsize_of, pairs_in_order, select
 from tegula.metadata.chunk_grids import ChunkGrid, as_slice
 from tegula.metadata.fill_values import is_empty
 from tegula.metadata.json_values import equal_json
-from tegula.reductions import PRIME, Loss, Precision, Sums, identical, sums_of_values
+from tegula.reductions.equality import identical
+from tegula.reductions.precision import Loss, Precision
+from tegula.reductions.sums import PRIME, Sums, sums_of_values
 from tegula.runtime.executors import release
 
 __all__ = ["Converting", "check_amount", "digest_of", "loss_of", "parts_of", "same_attributes", "stored_blocks"]

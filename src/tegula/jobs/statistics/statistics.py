@@ -16,7 +16,7 @@ from tegula.display.layout import columns
 from tegula.hierarchy.walking import opened
 from tegula.jobs.sharing import Code, reading
 from tegula.jobs.units import Box, Progress, boxes
-from tegula.reductions import MOST_BINS, Bins, Moments, measure
+from tegula.reductions.moments import MOST_BINS, Bins, Moments, measure
 from tegula.tables.table import Table
 
 __all__ = ["Histogram", "Statistics", "short", "statistics", "statistics_of_blocks"]
