@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -106,18 +107,25 @@ def test_a_failed_write_leaves_the_old_value(tmp_path, monkeypatch, call, nth, n
     assert files(tmp_path) == ["a", "a/b"]
 
 
+@contextmanager
+def limited(what, most):
+    """Limit a resource of this process."""
+    limits = resource.getrlimit(what)
+    resource.setrlimit(what, (most, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(what, limits)
+
+
 def test_a_file_that_may_grow_no_further(tmp_path):
     store = LocalStore(tmp_path)
     store.set("a/b", b"old")
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
-    try:
+    with limited(resource.RLIMIT_FSIZE, 1000):
         for key in ["a/b", "new/key"]:
             with pytest.raises(StoreError, match="too large") as caught:
                 store.set(key, bytes(5000))
             assert caught.value.key == key
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert store.get("a/b") == b"old"
     assert files(tmp_path) == ["a", "a/b"]
 
@@ -125,14 +133,10 @@ def test_a_file_that_may_grow_no_further(tmp_path):
 def test_too_many_open_files_are_no_missing_values(tmp_path):
     store = LocalStore(tmp_path)
     store.set("a/b", b"old")
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
-    try:
+    with limited(resource.RLIMIT_NOFILE, 0):
         for operation in (lambda: store.get("a/b"), lambda: store.set("a/b", b"new"), lambda: [*store.list()]):
             with pytest.raises(StoreError, match="open files"):
                 operation()
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert store.get("a/b") == b"old"
 
 
