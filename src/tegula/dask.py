@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.arrays.array import Array
-from tegula.arrays.chunk_regions import Box, box_of, selection_of
+from tegula.arrays.chunk_regions import Indices, indices_of, selection_of
 from tegula.arrays.creation import replaced, writable_format
 from tegula.arrays.filling import CREATION, new_array_with
 from tegula.arrays.keywords import check_keywords
@@ -162,9 +162,9 @@ def _existing(target: Any, path: str, storage_options: Any, creation: Mapping[st
     return open_array(target, mode="r+", path=path, storage_options=storage_options)
 
 
-def _placed(region: Any, shape: tuple[int, ...], given: Sequence[int]) -> Box:
+def _placed(region: Any, shape: tuple[int, ...], given: Sequence[int]) -> Indices:
     """Return the elements of a region; its shape must be `given`."""
-    place = box_of(... if region is None else region, shape)
+    place = indices_of(... if region is None else region, shape)
     there = tuple(len(item) for item in place if isinstance(item, range))
     if there != tuple(given):
         raise SelectionError(f"the dask array has the shape {tuple(given)}, the place to write it to {there}")
@@ -174,7 +174,7 @@ def _placed(region: Any, shape: tuple[int, ...], given: Sequence[int]) -> Box:
 # --- in the graph
 
 
-def _write_blocks(array: Any, target: Array, place: Box) -> Any:
+def _write_blocks(array: Any, target: Array, place: Indices) -> Any:
     """Return a dask array with one element for each block, which is true once the block is written."""
     return array.map_blocks(
         _write_block,
@@ -188,7 +188,7 @@ def _write_blocks(array: Any, target: Array, place: Box) -> Any:
     )
 
 
-def _write_block(block: Any, target: SharedTarget, place: Box, block_info: Any = None) -> npt.NDArray[np.bool_]:
+def _write_block(block: Any, target: SharedTarget, place: Indices, block_info: Any = None) -> npt.NDArray[np.bool_]:
     """Write one block to its part of the target."""
     bounds = iter(block_info[0]["array-location"])
     part = tuple(item[slice(*next(bounds))] if isinstance(item, range) else item for item in place)

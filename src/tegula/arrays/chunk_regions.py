@@ -16,11 +16,19 @@ from tegula.metadata.chunk_grids import ChunkGrid, as_slice, regular_grid
 from tegula.views.operators import OperationError
 
 __all__ = [
-    "Box", "Region", "are_whole_chunks", "box_of", "count_stored", "holds", "inner_grid", "regions", "selection_of",
+    "Indices",
+    "Region",
+    "are_whole_chunks",
+    "count_stored",
+    "holds",
+    "indices_of",
+    "inner_grid",
+    "regions",
+    "selection_of",
 ]  # fmt: skip
 
 Region = tuple[slice, ...]
-Box = tuple[int | range, ...]
+Indices = tuple[int | range, ...]
 """The index, or the indices, along each axis."""
 
 
@@ -90,7 +98,7 @@ def are_whole_chunks(grid: ChunkGrid, part: Sequence[int | slice], shape: Sequen
     return True
 
 
-def box_of(selection: Any, shape: tuple[int, ...]) -> Box:
+def indices_of(selection: Any, shape: tuple[int, ...]) -> Indices:
     """Return the index or the indices along each axis that ints and slices select.
 
     Raises
@@ -100,37 +108,37 @@ def box_of(selection: Any, shape: tuple[int, ...]) -> Box:
 
     Examples
     --------
-    >>> box_of((..., slice(3, None, -2), -1), (2, 5, 6))
+    >>> indices_of((..., slice(3, None, -2), -1), (2, 5, 6))
     (range(0, 2), range(3, -1, -2), 5)
     """
-    box: list[int | range] = []
+    found: list[int | range] = []
     for item in itemise(selection, shape):
         if isinstance(item, slice):
             try:
-                box.append(range(*item.indices(shape[len(box)])))
+                found.append(range(*item.indices(shape[len(found)])))
             except (TypeError, ValueError) as error:
                 raise SelectionError(f"{item!r:.80} is not a slice: {error}") from error
         elif isinstance(item, int):
-            box.append(item)
+            found.append(item)
         elif item is not ...:
             raise SelectionError(f"a part is selected by ints and slices, not by {selection!r:.80}")
-    return tuple(box)
+    return tuple(found)
 
 
-def selection_of(box: Box) -> tuple[int | slice, ...]:
-    """Return the selection of a box.
+def selection_of(indices: Indices) -> tuple[int | slice, ...]:
+    """Return the selection of some indices.
 
     Examples
     --------
     >>> selection_of((range(3, -1, -2), 5))
     (slice(3, None, -2), 5)
     """
-    return tuple(as_slice(item) if isinstance(item, range) else item for item in box)
+    return tuple(as_slice(item) if isinstance(item, range) else item for item in indices)
 
 
 def _bounds(selection: Any, shape: tuple[int, ...]) -> Iterator[tuple[int, int]]:
     """Yield start and stop of a selection along each axis."""
-    for item in box_of(... if selection is None else selection, shape):
+    for item in indices_of(... if selection is None else selection, shape):
         axis = item if isinstance(item, range) else range(item, item + 1)
         if axis.step != 1:
             raise SelectionError(f"chunks are selected by ints and slices with steps of 1, not by {selection!r:.60}")

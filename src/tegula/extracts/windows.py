@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.arrays.array import Array
-from tegula.arrays.chunk_regions import box_of, selection_of
+from tegula.arrays.chunk_regions import indices_of, selection_of
 from tegula.indexing import split_fields
 from tegula.metadata.conventions import Conventions
 from tegula.tables.table import Table
@@ -189,7 +189,7 @@ def window(
     array = _Records(node) if isinstance(node, Table) else node
     names, rest = split_fields(selection_of(selection))
     fields = () if names is None else (names,)
-    axes = box_of(rest, array.shape)
+    axes = indices_of(rest, array.shape)
     nothing: tuple[Any, ...] = (slice(0, 0),) * array.ndim or (...,)
     sample = np.asarray(array[(*fields, *nothing)])  # read for its data type
     dtype = array.dtype if not fields else sample.dtype

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from math import prod
 from threading import Lock
 from typing import Final
 
 from tegula.arrays.array import Array
+from tegula.arrays.chunk_regions import Indices
 from tegula.engine import StoredArray
 from tegula.engine.copying.chunk_copies import part_of
 from tegula.engine.stored.visiting import cells, in_order, stored_inside
@@ -23,7 +24,6 @@ _BLOCK_CHUNKS: Final = 2**13
 _OBJECT_BYTES: Final = 64  # assumed size of an element of variable length
 
 Coords = tuple[int, ...]
-Axis = tuple[int, int, int]  # first index, step, number of indices
 Box = tuple[slice, ...]
 Progress = Callable[[str, int, int], None]
 """Called with the path of an array, the bytes done, and its total bytes."""
@@ -53,23 +53,22 @@ def itemsize_of(array: Array) -> int:
     return _OBJECT_BYTES if dtype.hasobject else dtype.itemsize
 
 
-def blocks_of(array: Array, axes: Iterable[Axis | int], grid: ChunkGrid) -> Iterator[Coords]:
-    """Yield the coordinates of the blocks that hold stored chunks of an array, some of them several times.
+def blocks_of(array: Array, axes: Indices, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]]:
+    """Yield the coordinates of each block that holds a part of a stored chunk of an array, and those of the chunk.
 
-    `axes` has the part of each axis that the grid covers: one index, or first index, step and number of indices.
+    `axes` has the indices along each axis that the grid covers.
     """
-    axes = [*axes]
     for coords in stored_inside(array.stored):
         if (box := selected(part_of(array.stored, coords), axes)) is not None:
-            yield from cells(grid.touched(box))
+            yield from ((block, coords) for block in cells(grid.touched(box)))
 
 
-def selected(part: Box, axes: Iterable[Axis | int]) -> Box | None:
+def selected(part: Box, axes: Indices) -> Box | None:
     """Return where a part of an array lies in a selection of it; ``None`` if nothing of the part is selected.
 
     Examples
     --------
-    >>> selected((slice(10, 20), slice(0, 5)), [(12, 2, 10), 3]), selected((slice(0, 5),), [(5, 1, 3)])
+    >>> selected((slice(10, 20), slice(0, 5)), (range(12, 32, 2), 3)), selected((slice(0, 5),), (range(5, 8),))
     ((slice(0, 4, None),), None)
     """
     box = []
@@ -78,7 +77,7 @@ def selected(part: Box, axes: Iterable[Axis | int]) -> Box | None:
             if not inside.start <= axis < inside.stop:
                 return None
             continue
-        start, step, size = axis
+        start, step, size = axis.start, axis.step, len(axis)
         low, high = (inside.start, inside.stop - 1) if step > 0 else (inside.stop - 1, inside.start)
         first, last = max(0, -((start - low) // step)), min(size - 1, (high - start) // step)
         if first > last:

@@ -78,7 +78,7 @@ def units(one: Array, other: Array, absent: list[tuple[int, ...]]) -> Iterator[B
 
     def stored() -> Iterator[tuple[int, ...]]:
         for array in arrays:
-            yield from blocks_of(array, [(0, 1, size) for size in array.shape], grid)
+            yield from (block for block, _ in blocks_of(array, tuple(map(range, array.shape)), grid))
 
     every, gap = cells([(0, count) for count in grid.counts(other.shape)]), None
     for coords in in_order(stored):

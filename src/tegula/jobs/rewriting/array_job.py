@@ -12,6 +12,7 @@ from typing import Any
 
 from tegula import config, engine
 from tegula.arrays.array import Array
+from tegula.arrays.chunk_regions import Indices, indices_of
 from tegula.arrays.creation import completing, new_array_of, replaced
 from tegula.engine import can_copy_chunks
 from tegula.engine.nodes.creating import check_vacant, read_back
@@ -31,11 +32,9 @@ from tegula.jobs.rewriting.passes import Passes
 from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
 from tegula.jobs.rewriting.rules import Rules
 from tegula.jobs.rewriting.targets import (
-    Axis,
     Layout,
     Target,
     keeps_codecs,
-    selected_axes,
     target_metadata,
 )
 from tegula.jobs.rewriting.temporary import between_name, recorded_array, temporary_array
@@ -82,7 +81,7 @@ class Prepared:
     """An array that is about to be converted."""
 
     name: str  # its path below the source
-    axes: list[Axis | int]  # the selected part of each axis
+    axes: Indices  # those selected along each axis
     target: Target  # the new array's metadata
     allowed: dict[str, Any]  # options for opening the new array
     draft: Array  # the new array, which is not stored yet
@@ -141,7 +140,7 @@ class ArrayJob:
         """Return whether this conversion has created the parent group of a node, or its caller does so."""
         return self.run.in_group or (bool(name) and name.rpartition("/")[0] in self._made)
 
-    def planned(self, source: Array, axes: list[Axis | int], name: str) -> Target:
+    def planned(self, source: Array, axes: Indices, name: str) -> Target:
         """Return the metadata of the new array."""
         return target_metadata(source, axes, self.layout, self._names(source, name), label_of(source, name))
 
@@ -176,7 +175,7 @@ class ArrayJob:
 
     def prepared(self, source: Array, name: str, select: Any = None, *notes: str) -> Prepared:
         """Describe the new array, and check that it can be written."""
-        axes, path = selected_axes(select, source.shape), self.path_of(name)
+        axes, path = indices_of(... if select is None else select, source.shape), self.path_of(name)
         planned = self.planned(source, axes, name)
         allowed: dict[str, Any] = {"allow_pickle": source.allow_pickle}
         if planned.complete:
@@ -329,7 +328,7 @@ class ArrayJob:
                 if left:
                     return Counter(), left
                 ledger.complete(first)
-                source, planned = between, replace(planned, axes=[(0, 1, size) for size in between.shape])
+                source, planned = between, replace(planned, axes=tuple(map(range, between.shape)))
             work = self._work(source, planned, mode, made)
             with read:
                 return self._done(work, piece, partial(self._report_progress, planned, 0, half=half))
@@ -420,9 +419,9 @@ class ArrayJob:
         total = draft.nbytes * (2 if self.run.verify else 1)
         self.run.progress(planned.name, passes * draft.nbytes + done * draft.itemsize, total)
 
-    def _mode(self, source: Array, axes: list[Axis | int], planned: Target, target: Array) -> Mode:
+    def _mode(self, source: Array, axes: Indices, planned: Target, target: Array) -> Mode:
         """Return whether the chunks of an array can be copied as they are stored."""
-        is_whole = axes == [(0, 1, size) for size in source.shape]
+        is_whole = axes == tuple(map(range, source.shape))
         kept = not planned.recoded or keeps_codecs(source, target.metadata, self.layout.fmt)
         kept = kept and planned.precision is None
         return "copy" if is_whole and kept and can_copy_chunks(source.stored, target.stored) else "rewrite"

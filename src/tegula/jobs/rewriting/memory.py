@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from tegula import config
 from tegula.arrays.array import Array
+from tegula.arrays.chunk_regions import Indices
 from tegula.engine.reading.remote import ShardReader
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.jobs.rewriting.passes import Passes, TooSmall, plan_passes
-from tegula.jobs.rewriting.targets import Axis
 from tegula.jobs.units import block_grid, itemsize_of
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 
@@ -53,7 +53,7 @@ def memory_of(value: Any) -> int | None:
 
 
 def passes_of(
-    source: Array, axes: list[Axis | int], target: Array, max_memory: int, *, two: bool = True, copies: int = 1
+    source: Array, axes: Indices, target: Array, max_memory: int, *, two: bool = True, copies: int = 1
 ) -> Passes | None:
     """Return passes of a conversion for which no worker needs more than `max_memory`.
 
@@ -103,7 +103,7 @@ def passes_of(
         if isinstance(axis, int):
             depth *= length
         else:
-            reads.append(max(1, -(-length // abs(axis[1]))))
+            reads.append(max(1, -(-length // abs(axis.step))))
 
     # the size of an element, which is in memory with both types if these differ
     sizes = [itemsize_of(source), itemsize_of(target)]
@@ -138,9 +138,7 @@ def too_little(verb: str, target: Array, needed: int, max_memory: int) -> Unsupp
     )
 
 
-def unit_grid(
-    source: Array, axes: list[Axis | int], target: Array, max_memory: int | None, *, copies: int = 1
-) -> ChunkGrid:
+def unit_grid(source: Array, axes: Indices, target: Array, max_memory: int | None, *, copies: int = 1) -> ChunkGrid:
     """Return the grid of the units of one pass, which fit into `max_memory`, or by default into a block.
 
     Raises

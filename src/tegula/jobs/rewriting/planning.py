@@ -38,7 +38,8 @@ class _Planner(ArrayJob):
         """Plan the units of an array."""
         refuse_misplaced(source.stored)
         name, final = prepared.name, prepared.metadata
-        how = [sorted(final.documents.items()), prepared.axes]
+        axes = [axis if isinstance(axis, int) else (axis.start, axis.step, len(axis)) for axis in prepared.axes]
+        how = [sorted(final.documents.items()), axes]
         how += [prepared.target.precision] if prepared.target.precision is not None else []
         target = digest(repr(how).encode())
         (between, piece), fingerprint = self.pieces(source, prepared), fingerprint_of(source)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tegula.arrays.array import Array
-from tegula.arrays.chunk_regions import box_of
+from tegula.arrays.chunk_regions import Indices
 from tegula.arrays.creation import adapted as adapted_to
 from tegula.arrays.creation import array_metadata, sharded, with_checksum
 from tegula.arrays.masks import keep_mask
@@ -27,9 +27,7 @@ from tegula.reductions.dtypes import is_floating
 from tegula.reductions.precision import Precision
 from tegula.runtime.frozen import replace
 
-__all__ = ["Axis", "Layout", "Target", "keeps_codecs", "kept_attributes", "selected_axes", "target_metadata"]
-
-Axis = tuple[int, int, int]  # first index, step, number of indices
+__all__ = ["Layout", "Target", "keeps_codecs", "kept_attributes", "target_metadata"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +66,10 @@ class Target:
     precision: Precision | None = None  # how values change
 
 
-def selected_axes(select: Any, shape: tuple[int, ...]) -> list[Axis | int]:
-    """Turn ints and slices into one entry for each axis: an int, or first index, step and count."""
-    box = box_of(... if select is None else select, shape)
-    return [item if isinstance(item, int) else (item.start, item.step, len(item)) for item in box]
-
-
 def target_metadata(
-    source: Array, axes: list[Axis | int], layout: Layout, names: tuple[str | None, ...] | None, path: str
+    source: Array, axes: Indices, layout: Layout, names: tuple[str | None, ...] | None, path: str
 ) -> Target:
-    """Describe the new array, for the selected part of each axis (`selected_axes`).
+    """Describe the new array, for the selected part of each axis.
 
     `names` are those of the source's axes; rules match `path`: the path below the node to convert, or the array's name.
 
@@ -92,7 +84,7 @@ def target_metadata(
     own = find_format(old.format)
     notes: list[str] = []
     kept = [position for position, axis in enumerate(axes) if not isinstance(axis, int)]
-    shape = tuple(axis[2] for axis in axes if not isinstance(axis, int))
+    shape = tuple(len(axis) for axis in axes if not isinstance(axis, int))
     names = None if names is None else tuple(names[position] for position in kept)
     grid, codecs = _own_encoding(source, fmt)
 
