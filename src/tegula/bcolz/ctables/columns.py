@@ -38,8 +38,9 @@ def is_inside(path: Any, folder: Any) -> bool:
 
 def _node(rootdir: str, mode: str) -> tegula.Table:
     """Open the table in a directory, for its attributes and the order of its columns."""
+    store = tegula.LocalStore(rootdir, read_only=mode == "r")
     with suppress(NotFoundError):
-        node = tegula.open(rootdir, "r" if mode == "r" else "r+", format=_FORMAT.name)
+        node = tegula.open(store, "r" if mode == "r" else "r+", format=_FORMAT.name)
         if isinstance(node, tegula.Table):
             return node
     raise MissingError("the directory does not hold a ctable", path=rootdir)
