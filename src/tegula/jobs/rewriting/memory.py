@@ -61,8 +61,8 @@ def passes_of(
     ----------
     source : Array
         The array to read.
-    axes : list
-        The selected part of each of its axes.
+    axes : tuple of int or range
+        The selected indices along each of its axes.
     target : Array
         The array to write, which need not be stored.
     max_memory : int
@@ -87,9 +87,9 @@ def passes_of(
     >>> import tegula
     >>> maps = tegula.create_array({}, shape=(1000, 300, 300), chunks=(1, 300, 300), dtype="f4")
     >>> series = tegula.create_array({}, shape=(1000, 300, 300), chunks=(1000, 10, 10), dtype="f4")
-    >>> passes_of(maps, [(0, 1, n) for n in maps.shape], series, 2**29)
+    >>> passes_of(maps, tuple(map(range, maps.shape)), series, 2**29)
     <tegula.Passes: 1 pass, ...>
-    >>> passes_of(maps, [(0, 1, n) for n in maps.shape], series, 2**26)
+    >>> passes_of(maps, tuple(map(range, maps.shape)), series, 2**26)
     <tegula.Passes: 2 passes through a temporary array of chunks ...>
     """
     if not target.metadata.grid.is_regular or not target.shape:
