@@ -9,9 +9,12 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.folders import files
+from tests.stores.counting import COUNT_UP
 from tests.waiting import join, until
 
 import tegula
@@ -23,10 +26,6 @@ from tegula.stores.local.open_files import Held
 
 resource = pytest.importorskip("resource")
 pytestmark = [pytest.mark.once(executors="none"), pytest.mark.usefixtures("by_reference")]
-
-
-def files(folder):
-    return sorted(str(path.relative_to(folder)) for path in Path(folder).rglob("*"))
 
 
 def run(script, *arguments):
@@ -110,18 +109,25 @@ def test_a_failed_write_leaves_the_old_value(tmp_path, monkeypatch, call, nth, n
     assert files(tmp_path) == ["a", "a/b"]
 
 
+@contextmanager
+def limited(what, most):
+    """Limit a resource of this process."""
+    limits = resource.getrlimit(what)
+    resource.setrlimit(what, (most, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(what, limits)
+
+
 def test_a_file_that_may_grow_no_further(tmp_path):
     store = LocalStore(tmp_path)
     store.set("a/b", b"old")
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
-    try:
+    with limited(resource.RLIMIT_FSIZE, 1000):
         for key in ["a/b", "new/key"]:
             with pytest.raises(StoreError, match="too large") as caught:
                 store.set(key, bytes(5000))
             assert caught.value.key == key
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert store.get("a/b") == b"old"
     assert files(tmp_path) == ["a", "a/b"]
 
@@ -129,14 +135,10 @@ def test_a_file_that_may_grow_no_further(tmp_path):
 def test_too_many_open_files_are_no_missing_values(tmp_path):
     store = LocalStore(tmp_path)
     store.set("a/b", b"old")
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
-    try:
+    with limited(resource.RLIMIT_NOFILE, 0):
         for operation in (lambda: store.get("a/b"), lambda: store.set("a/b", b"new"), lambda: [*store.list()]):
             with pytest.raises(StoreError, match="open files"):
                 operation()
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert store.get("a/b") == b"old"
 
 
@@ -298,20 +300,7 @@ print([*store.list()])
 
 # --- other processes
 
-COUNT = """
-import sys
-from tegula.errors import ConflictError
-from tegula.stores import LocalStore
-store = LocalStore(sys.argv[1])
-for _ in range(int(sys.argv[2])):
-    while True:
-        value, generation = store.get("c/n", with_generation=True)
-        try:
-            store.set("c/n", b"%d" % (int(value or b"0") + 1), if_generation=generation)
-            break
-        except ConflictError:
-            pass
-"""
+COUNT = f"{COUNT_UP}\nimport sys\ncount_up(LocalStore(sys.argv[1]), 'c/n', int(sys.argv[2]))"
 
 
 @pytest.mark.slow
