@@ -29,6 +29,30 @@ if TYPE_CHECKING:
         TegulaError,
         UnsupportedError,
     )
+    from tegula.hierarchy.aliases import (
+        consolidate_metadata as consolidate_metadata,
+    )
+    from tegula.hierarchy.aliases import (
+        create as create,
+    )
+    from tegula.hierarchy.aliases import (
+        from_array as from_array,
+    )
+    from tegula.hierarchy.aliases import (
+        group as group,
+    )
+    from tegula.hierarchy.aliases import (
+        open_consolidated as open_consolidated,
+    )
+    from tegula.hierarchy.aliases import (
+        save_array as save_array,
+    )
+    from tegula.hierarchy.aliases import (
+        save_group as save_group,
+    )
+    from tegula.hierarchy.aliases import (
+        tree as tree,
+    )
     from tegula.hierarchy.copying import CopyReport, delete, move
     from tegula.hierarchy.creators import create_array, create_group, create_table
     from tegula.hierarchy.group import Group
@@ -166,7 +190,8 @@ _HOMES = {
     "views.view": "View",
 }
 _ROOMS = "codecs config engine errors formats indexing jobs metadata stores views"
+_OTHERS = {"aliases": "hierarchy.aliases", "foreign": "arrays.foreign_names"}
 _APART = "arrow bcolz dask references tensorstore testing xarray zarr zarr1"
 
 if not TYPE_CHECKING:  # otherwise type checkers accept any name
-    __getattr__, __dir__ = _on_first_use(__name__, _HOMES, rooms=_ROOMS, apart=_APART, foreign="arrays.foreign_names")
+    __getattr__, __dir__ = _on_first_use(__name__, _HOMES, rooms=_ROOMS, apart=_APART, **_OTHERS)

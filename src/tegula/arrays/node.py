@@ -14,12 +14,13 @@ from tegula.errors import ReadOnlyError
 from tegula.runtime.deferred import Later
 
 if TYPE_CHECKING:
-    from tegula.arrays import foreign_names
+    from tegula.arrays import aliases, foreign_names
     from tegula.arrays.attributes import Attributes
     from tegula.runtime import optional
     from tegula.stores import Store
 else:
-    foreign_names, optional = Later("tegula.arrays.foreign_names"), Later("tegula.runtime.optional")
+    aliases, foreign_names = Later("tegula.arrays.aliases"), Later("tegula.arrays.foreign_names")
+    optional = Later("tegula.runtime.optional")
 
 __all__ = ["Node", "opened_by_name"]
 
@@ -224,7 +225,11 @@ class Node(ABC):
 if not TYPE_CHECKING:  # hidden from type checkers
 
     def _missing(self, name):
-        """Raise an `AttributeError` that names the equivalent of an attribute of another library or of NumPy."""
+        """Return a method by the name that another library has for it, or raise an error that names the equivalent."""
+        if not name.startswith("_"):
+            for cls in type(self).__mro__:
+                if (alias := vars(aliases.ALIASES.get(cls.__name__, object)).get(name)) is not None:
+                    return alias.__get__(self)
         ours = foreign_names.ATTRIBUTES.get(name)
         hint = "" if ours is None else f"; in tegula that is {ours}"
         if not hint and hasattr(type(self), "__array__") and not name.startswith("_") and hasattr(np.ndarray, name):

@@ -280,7 +280,7 @@ def open_group(target: Any = None, mode: str = "r", *, consolidated: bool = Fals
     node = open(target, mode, **options)
     if not isinstance(node, hierarchy.Group):
         raise NotFoundError(f"there is {_kind(node)}, not a group", path=node.location)
-    return node.from_consolidated() if consolidated else node
+    return node.with_consolidated(just_opened=True) if consolidated else node
 
 
 @known_keywords

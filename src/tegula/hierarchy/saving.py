@@ -29,7 +29,7 @@ __all__ = ["load", "save"]
 
 
 def save(
-    target: Any,
+    target: Any = None,
     values: Any = None,
     /,
     *,
@@ -47,7 +47,7 @@ def save(
     Parameters
     ----------
     target : str, path, mapping or Store
-        Where to store them; see `tegula.store_of`.
+        Where to store them; see `tegula.store_of`. Without it, the keyword ``store`` says that.
     values : array_like, optional
         The array to store.
     path : str
@@ -80,6 +80,8 @@ def save(
     ...
     tegula.errors.AlreadyExistsError: a group with the members x, y already exists at this path; pass overwrite=True ...
     """
+    if target is None:
+        target = arrays.pop("store", None)
     if values is not None and arrays:
         raise MetadataError(
             f"save takes one array, or arrays by name, not both: {', '.join(arrays)!s:.80} would be names; the options"

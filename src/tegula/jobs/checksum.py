@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from tegula.arrays.array import Array
+from tegula.arrays.keywords import known_keywords
 from tegula.arrays.masks import attributes_of
 from tegula.formats.dimension_names import attributes_without
 from tegula.hierarchy.group import Group
@@ -90,6 +91,7 @@ class Checksum:
         return f"<tegula.Checksum {self.digest or 'of nothing'}{failed}>"
 
 
+@known_keywords
 def checksum(
     source: Any,
     *,

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from tegula.arrays.keywords import known_keywords
 from tegula.display.markup import printable
 from tegula.engine.documents.finding import children
 from tegula.engine.nodes.deleting import remove_incomplete
@@ -105,6 +106,7 @@ class JobState:
         return "\n".join(lines)
 
 
+@known_keywords
 def list_jobs(target: Any, path: str = "", *, storage_options: Mapping[str, Any] | None = None) -> list[JobState]:
     """Return the jobs in a store that are running or were interrupted.
 
@@ -145,6 +147,7 @@ def list_jobs(target: Any, path: str = "", *, storage_options: Mapping[str, Any]
     return [state for state in states if state is not None]
 
 
+@known_keywords
 def show_job(target: Any, path: str = "", *, storage_options: Mapping[str, Any] | None = None) -> JobState:
     """Return the state of the job that writes a target.
 
@@ -227,6 +230,7 @@ def done_before(store: Store, path: str) -> dict[str, Done]:
     return done
 
 
+@known_keywords
 def clean_job(
     target: Any, path: str = "", *, force: bool = False, storage_options: Mapping[str, Any] | None = None
 ) -> JobState:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
+from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import Node
 from tegula.errors import MetadataError, StoreError, UnsupportedError
 from tegula.hierarchy.opening import open_stored as open_node
@@ -139,6 +140,7 @@ class Server:
         return f"<tegula.Server {self.url}{'' if self.is_running else ' (closed)'}>"
 
 
+@known_keywords
 def serve(
     target: Any,
     *,

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula import engine
-from tegula.arrays.array import Array, change_rows
+from tegula.arrays.array import Array
 from tegula.arrays.creation import completing, new_array, replaced, usual_chunks, writable_format
+from tegula.arrays.growing import change_rows
 from tegula.engine.concurrency.pool import gather
 from tegula.engine.documents.finding import children
 from tegula.engine.documents.reading import documents_of

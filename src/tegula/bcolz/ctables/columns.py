@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 import tegula
 from tegula import engine
-from tegula.arrays.array import change_rows
+from tegula.arrays.growing import change_rows
 from tegula.bcolz import storage
 from tegula.bcolz.carrays.append_buffer import NO_CHUNK
 from tegula.bcolz.carrays.carray import carray

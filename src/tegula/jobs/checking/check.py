@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from tegula import engine
 from tegula.arrays.array import Array
+from tegula.arrays.keywords import known_keywords
 from tegula.display.markup import shorten
 from tegula.engine import StoredArray
 from tegula.engine.concurrency.pool import results_of
@@ -50,6 +51,7 @@ _UNAMBIGUOUS: Final = [fmt for fmt in FORMATS.values() if fmt.name != "zarr1"]  
 _NODE_NAMES: Final = {key.rpartition("/")[2] for key in DOCUMENT_KEYS} - {"attrs", "__attrs__", "__zattr__"}
 
 
+@known_keywords
 def check(
     source: Any,
     *,

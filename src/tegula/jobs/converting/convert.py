@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from tegula.arrays.array import Array
+from tegula.arrays.keywords import known_keywords
 from tegula.arrays.suffixes import new_format
 from tegula.engine.nodes.creating import check_path, check_reserved
 from tegula.engine.nodes.replacing import replacing
@@ -34,6 +35,7 @@ from tegula.tables.table import Table
 __all__ = ["ConvertReport", "ConvertedArray", "Progress", "convert"]
 
 
+@known_keywords
 def convert(
     source: Any,
     target: Any,

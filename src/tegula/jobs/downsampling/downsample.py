@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Any, Literal
 
 from tegula.arrays.array import Array
+from tegula.arrays.keywords import known_keywords
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open_stored as open_any
@@ -100,6 +101,7 @@ class Pyramid:
         return "\n".join([f"<tegula.Pyramid {self.target!r}, {self.method}>", *lines])
 
 
+@known_keywords
 def downsample(
     source: Any,
     target: Any = None,

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.arrays.array import Array
+from tegula.arrays.keywords import known_keywords
 from tegula.display.layout import columns
 from tegula.jobs.sharing import Code, reading
 from tegula.jobs.units import Box, Progress, boxes, opened
@@ -227,6 +228,7 @@ def _short_duration(value: np.timedelta64) -> str:
     return ("-" if exact < 0 else "") + " ".join(parts)
 
 
+@known_keywords
 def statistics(
     source: Any,
     *,
