@@ -166,6 +166,8 @@ _HOMES = {
         "AlreadyExistsError CodecError ConflictError MetadataError NotFoundError ReadOnlyError SelectionError"
         " StoreError TegulaError UnsupportedError"
     ),
+    # names of zarr-python, which are not in `__all__`
+    "hierarchy.aliases": ("consolidate_metadata create from_array group open_consolidated save_array save_group tree"),
     "hierarchy.copying": "CopyReport delete move",
     "hierarchy.creators": "create_array create_group create_table",
     "hierarchy.group": "Group",
@@ -190,8 +192,7 @@ _HOMES = {
     "views.view": "View",
 }
 _ROOMS = "codecs config engine errors formats indexing jobs metadata stores views"
-_OTHERS = {"aliases": "hierarchy.aliases", "foreign": "arrays.foreign_names"}
 _APART = "arrow bcolz dask references tensorstore testing xarray zarr zarr1"
 
 if not TYPE_CHECKING:  # otherwise type checkers accept any name
-    __getattr__, __dir__ = _on_first_use(__name__, _HOMES, rooms=_ROOMS, apart=_APART, **_OTHERS)
+    __getattr__, __dir__ = _on_first_use(__name__, _HOMES, rooms=_ROOMS, apart=_APART, foreign="arrays.foreign_names")

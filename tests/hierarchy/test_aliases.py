@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tegula
-from tegula.arrays.aliases import ALIASES
+from tegula.arrays.foreign_names import ALIASES
 from tegula.arrays.keywords import KeywordError
 from tegula.hierarchy import aliases
 

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
     from tegula import display, indexing
     from tegula.arrays import as_type, attributes, chunk_regions, codec_parts, growing, reopening, viewing
-    from tegula.arrays.aliases import ArrayAliases
     from tegula.arrays.as_type import AsType
     from tegula.arrays.attributes import Attributes
     from tegula.arrays.chunk_regions import Region
     from tegula.arrays.codec_parts import Codec
+    from tegula.arrays.foreign_names import ArrayAliases
     from tegula.display import Info
     from tegula.engine import Future
     from tegula.metadata import conventions

@@ -14,13 +14,12 @@ from tegula.errors import ReadOnlyError
 from tegula.runtime.deferred import Later
 
 if TYPE_CHECKING:
-    from tegula.arrays import aliases, foreign_names
+    from tegula.arrays import foreign_names
     from tegula.arrays.attributes import Attributes
     from tegula.runtime import optional
     from tegula.stores import Store
 else:
-    aliases, foreign_names = Later("tegula.arrays.aliases"), Later("tegula.arrays.foreign_names")
-    optional = Later("tegula.runtime.optional")
+    foreign_names, optional = Later("tegula.arrays.foreign_names"), Later("tegula.runtime.optional")
 
 __all__ = ["Node", "opened_by_name"]
 
@@ -228,7 +227,7 @@ if not TYPE_CHECKING:  # hidden from type checkers
         """Return a method by the name that another library has for it, or raise an error that names the equivalent."""
         if not name.startswith("_"):
             for cls in type(self).__mro__:
-                if (alias := vars(aliases.ALIASES.get(cls.__name__, object)).get(name)) is not None:
+                if (alias := vars(foreign_names.ALIASES.get(cls.__name__, object)).get(name)) is not None:
                     return alias.__get__(self)
         ours = foreign_names.ATTRIBUTES.get(name)
         hint = "" if ours is None else f"; in tegula that is {ours}"

@@ -1,6 +1,6 @@
 """Other names of functions: those of zarr-python, for what means the same there.
 
-They are attributes of `tegula`, but not listed there; `tegula.arrays.aliases` has those of arrays and groups.
+They are attributes of `tegula`, but not listed there; `tegula.arrays.foreign_names` has those of arrays and groups.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tegula.runtime.deferred import Later
 
 if TYPE_CHECKING:
+    from tegula.arrays.arguments import ChunksLike, DTypeLike, Mode, ShapeLike, TargetLike
     from tegula.arrays.array import Array
     from tegula.display import Tree
     from tegula.hierarchy import numpy_names, opening, saving
@@ -30,7 +31,14 @@ __all__ = [
 ]
 
 
-def create(shape: Any, chunks: Any = "auto", dtype: Any = "f8", *, store: Any = None, **options: Any) -> Array:
+def create(
+    shape: ShapeLike,
+    chunks: ChunksLike = "auto",
+    dtype: DTypeLike = "f8",
+    *,
+    store: TargetLike | None = None,
+    **options: Any,
+) -> Array:
     """Create an array, in memory by default, as `tegula.create_array` does.
 
     Examples
@@ -42,7 +50,7 @@ def create(shape: Any, chunks: Any = "auto", dtype: Any = "f8", *, store: Any = 
     return numpy_names.full(shape, options.pop("fill_value", 0), store=store, dtype=dtype, chunks=chunks, **options)
 
 
-def from_array(store: Any = None, *, data: Any, **options: Any) -> Array:
+def from_array(store: TargetLike | None = None, *, data: Any, **options: Any) -> Array:
     """Create an array like another, with its elements; see `tegula.array`.
 
     Examples
@@ -54,7 +62,7 @@ def from_array(store: Any = None, *, data: Any, **options: Any) -> Array:
     return numpy_names.array(data, store=store, **options)
 
 
-def save_array(store: Any, arr: Any, **options: Any) -> None:
+def save_array(store: TargetLike, arr: Any, **options: Any) -> None:
     """Store one array; see `tegula.save`.
 
     Examples
@@ -68,7 +76,7 @@ def save_array(store: Any, arr: Any, **options: Any) -> None:
     saving.save(store, arr, **options)
 
 
-def save_group(store: Any, *arrays: Any, **named: Any) -> None:
+def save_group(store: TargetLike, *arrays: Any, **named: Any) -> None:
     """Store several arrays in a new group, those without a name as ``arr_0``, ``arr_1``, …; see `tegula.save`.
 
     Examples
@@ -82,7 +90,7 @@ def save_group(store: Any, *arrays: Any, **named: Any) -> None:
     saving.save(store, **{f"arr_{number}": array for number, array in enumerate(arrays)}, **named)
 
 
-def group(store: Any = None, *, overwrite: bool = False, **options: Any) -> Group:
+def group(store: TargetLike | None = None, *, overwrite: bool = False, **options: Any) -> Group:
     """Open a group, or create it, in memory by default; see `tegula.open_group`.
 
     Examples
@@ -94,7 +102,7 @@ def group(store: Any = None, *, overwrite: bool = False, **options: Any) -> Grou
     return opening.open_group({} if store is None else store, "w" if overwrite else "a", **options)
 
 
-def open_consolidated(store: Any, mode: str = "r", **options: Any) -> Group:
+def open_consolidated(store: TargetLike, mode: Mode = "r", **options: Any) -> Group:
     """Open a group with its members taken from consolidated metadata; see `tegula.open_group`.
 
     Examples
@@ -109,7 +117,7 @@ def open_consolidated(store: Any, mode: str = "r", **options: Any) -> Group:
     return opening.open_group(store, mode, consolidated=True, **options)
 
 
-def consolidate_metadata(store: Any, path: str = "", **options: Any) -> Group:
+def consolidate_metadata(store: TargetLike, path: str = "", **options: Any) -> Group:
     """Write the consolidated metadata of a group, and return the group with its members taken from there.
 
     See `Group.consolidate`; `open_consolidated` has an example.

@@ -48,7 +48,8 @@ from tegula.stores.targets import nearest
 from tegula.tables.table import Table
 
 if TYPE_CHECKING:
-    from tegula.arrays.aliases import GroupAliases
+    from tegula.arrays.arguments import DTypeLike, ShapeLike
+    from tegula.arrays.foreign_names import GroupAliases
     from tegula.hierarchy import reopening
 else:
     reopening = Later("tegula.hierarchy.reopening")
@@ -476,7 +477,13 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
 
     @known_keywords
     def create_array(
-        self, name: str, *, shape: Any = None, dtype: Any = None, data: Any = None, **options: Unpack[ArrayOptions]
+        self,
+        name: str,
+        *,
+        shape: ShapeLike | None = None,
+        dtype: DTypeLike | None = None,
+        data: Any = None,
+        **options: Unpack[ArrayOptions],
     ) -> Array:
         """Create an array in the group; parameters and errors are those of `tegula.create_array`.
 
@@ -515,7 +522,7 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
 
     @known_keywords
     def require_array(
-        self, name: str, *, shape: Any, dtype: Any, exact: bool = False, **options: Unpack[ArrayOptions]
+        self, name: str, *, shape: ShapeLike, dtype: DTypeLike, exact: bool = False, **options: Unpack[ArrayOptions]
     ) -> Array:
         """Return the array with this name, shape and dtype; create it if it does not exist.
 

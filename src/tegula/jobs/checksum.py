@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial, reduce
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from tegula.jobs.units import Box, Progress, boxes, opened
 from tegula.reductions import Sums, digest_of, sums_of_fill, sums_of_values, type_name
 from tegula.tables.columns import ORDER
 from tegula.tables.table import Table
+
+if TYPE_CHECKING:
+    from tegula.arrays.arguments import SourceLike
 
 __all__ = ["Checksum", "checksum", "digest_of_array", "sum_box"]
 
@@ -93,7 +96,7 @@ class Checksum:
 
 @known_keywords
 def checksum(
-    source: Any,
+    source: SourceLike,
     *,
     path: str = "",
     attributes: bool = False,

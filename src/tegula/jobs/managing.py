@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tegula.arrays.keywords import known_keywords
 from tegula.display.markup import printable
@@ -21,6 +21,9 @@ from tegula.metadata.chunk_grids import regular_grid
 from tegula.stores import Store
 from tegula.stores.targets.opening import store_of
 from tegula.stores.targets.paths import address_of, local_path, location_of
+
+if TYPE_CHECKING:
+    from tegula.arrays.arguments import TargetLike
 
 __all__ = [
     "Done",
@@ -107,7 +110,9 @@ class JobState:
 
 
 @known_keywords
-def list_jobs(target: Any, path: str = "", *, storage_options: Mapping[str, Any] | None = None) -> list[JobState]:
+def list_jobs(
+    target: TargetLike, path: str = "", *, storage_options: Mapping[str, Any] | None = None
+) -> list[JobState]:
     """Return the jobs in a store that are running or were interrupted.
 
     Parameters
@@ -148,7 +153,7 @@ def list_jobs(target: Any, path: str = "", *, storage_options: Mapping[str, Any]
 
 
 @known_keywords
-def show_job(target: Any, path: str = "", *, storage_options: Mapping[str, Any] | None = None) -> JobState:
+def show_job(target: TargetLike, path: str = "", *, storage_options: Mapping[str, Any] | None = None) -> JobState:
     """Return the state of the job that writes a target.
 
     Parameters
@@ -232,7 +237,7 @@ def done_before(store: Store, path: str) -> dict[str, Done]:
 
 @known_keywords
 def clean_job(
-    target: Any, path: str = "", *, force: bool = False, storage_options: Mapping[str, Any] | None = None
+    target: TargetLike, path: str = "", *, force: bool = False, storage_options: Mapping[str, Any] | None = None
 ) -> JobState:
     """Delete everything that an interrupted job has written, and its ledger; return the last state of the job.
 

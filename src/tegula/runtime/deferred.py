@@ -28,7 +28,6 @@ def on_first_use(
     *,
     rooms: str = "",
     apart: str = "",
-    aliases: str = "",
     foreign: str = "",
     in_threads: bool = False,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -44,8 +43,6 @@ def on_first_use(
         Modules that are themselves attributes of the package.
     apart : str
         Modules that programs must import themselves; the error for a missing one says so.
-    aliases : str
-        The module with the functions that also have names of other libraries; those are not listed.
     foreign : str
         The module whose ``FOREIGN_NAMES`` has the equivalents of other libraries' names, which errors tell.
     in_threads : bool
@@ -68,10 +65,6 @@ def on_first_use(
         module = places.get(name)
         if module is None:
             hint = f"; import {package}.{name} to use it" if name in apart.split() else ""
-            if aliases and not name.startswith("_"):
-                others = import_module(f"{package}.{aliases}")
-                if name in others.__all__:
-                    return getattr(others, name)
             if foreign and not name.startswith("_"):
                 ours = import_module(f"{package}.{foreign}").FOREIGN_NAMES.get(name)
                 hint = hint if ours is None else f"; in tegula that is {ours}"

@@ -9,7 +9,7 @@ import socket
 import threading
 import webbrowser
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from tegula.arrays.keywords import known_keywords
@@ -19,6 +19,9 @@ from tegula.hierarchy.opening import open_stored as open_node
 from tegula.runtime import optional
 from tegula.server.guard import LOOPBACK
 from tegula.stores.targets.opening import check_options
+
+if TYPE_CHECKING:
+    from tegula.arrays.arguments import SourceLike
 
 __all__ = ["Server", "serve"]
 
@@ -142,7 +145,7 @@ class Server:
 
 @known_keywords
 def serve(
-    target: Any,
+    target: SourceLike,
     *,
     path: str = "",
     host: str = "127.0.0.1",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tegula import engine
 from tegula.arrays.array import Array
@@ -40,6 +40,9 @@ from tegula.stores.targets.paths import address_of, refuse_missing
 from tegula.tables.columns import column_names
 from tegula.tables.table import Table
 
+if TYPE_CHECKING:
+    from tegula.arrays.arguments import SourceLike
+
 __all__ = ["KINDS", "CheckReport", "Finding", "Progress", "check"]
 
 _PAUSE: Final = 0.1  # seconds until a new temporary file has been locked by its writer
@@ -53,7 +56,7 @@ _NODE_NAMES: Final = {key.rpartition("/")[2] for key in DOCUMENT_KEYS} - {"attrs
 
 @known_keywords
 def check(
-    source: Any,
+    source: SourceLike,
     *,
     path: str = "",
     repair: bool = False,

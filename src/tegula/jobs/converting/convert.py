@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tegula.arrays.array import Array
 from tegula.arrays.keywords import known_keywords
@@ -32,19 +32,30 @@ from tegula.stores.targets.opening import creating, options_of_both
 from tegula.stores.targets.paths import address_of, location_of, refuse_overlap
 from tegula.tables.table import Table
 
+if TYPE_CHECKING:
+    from tegula.arrays.arguments import (
+        ChunksLike,
+        CodecsLike,
+        DTypeLike,
+        FormatName,
+        ShardsLike,
+        SourceLike,
+        TargetLike,
+    )
+
 __all__ = ["ConvertReport", "ConvertedArray", "Progress", "convert"]
 
 
 @known_keywords
 def convert(
-    source: Any,
-    target: Any,
+    source: SourceLike,
+    target: TargetLike,
     *,
-    format: str | None = None,
-    chunks: Any = None,
-    shards: Any = None,
-    codecs: Any = None,
-    dtype: Any = None,
+    format: FormatName | None = None,
+    chunks: ChunksLike | Mapping[str, ChunksLike] = None,
+    shards: ShardsLike | Mapping[str, ShardsLike] = None,
+    codecs: CodecsLike | Mapping[str, CodecsLike] = None,
+    dtype: DTypeLike | Mapping[str, DTypeLike] | None = None,
     scale_offset: Any = None,
     bitround: Any = None,
     checksum: bool = False,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from time import perf_counter
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tegula.arrays.array import Array
 from tegula.arrays.keywords import known_keywords
@@ -44,6 +44,9 @@ from tegula.stores import LocalStore, Store
 from tegula.stores.targets.opening import creating, options_of_both
 from tegula.stores.targets.paths import address_of, clean, location_of
 from tegula.tables.table import Table
+
+if TYPE_CHECKING:
+    from tegula.arrays.arguments import ChunksLike, CodecsLike, Mode, ShardsLike, SourceLike, TargetLike
 
 __all__ = ["Level", "Pyramid", "downsample"]
 
@@ -103,8 +106,8 @@ class Pyramid:
 
 @known_keywords
 def downsample(
-    source: Any,
-    target: Any = None,
+    source: SourceLike,
+    target: TargetLike | None = None,
     *,
     path: str = "",
     factors: Any = 2,
@@ -113,9 +116,9 @@ def downsample(
     axes: Any = None,
     scale: Any = None,
     missing: Any = None,
-    chunks: Any = None,
-    shards: Any = None,
-    codecs: Any = None,
+    chunks: ChunksLike | Mapping[str, ChunksLike] = None,
+    shards: ShardsLike | Mapping[str, ShardsLike] = None,
+    codecs: CodecsLike | Mapping[str, CodecsLike] = None,
     name: str = "",
     ome_version: Literal["0.5", "0.6"] = "0.5",
     overwrite: bool = False,
@@ -230,7 +233,7 @@ def downsample(
     start, progress = perf_counter(), one_at_a_time(progress)
     # the source, and what to do with it
     target_options = options_of_both(source, target, storage_options, target_storage_options)
-    mode = "r" if target is not None or dry_run else "r+"
+    mode: Mode = "r" if target is not None or dry_run else "r+"
     array = (
         source if isinstance(source, Array | Group | Table) else open_any(source, mode, storage_options=storage_options)
     )

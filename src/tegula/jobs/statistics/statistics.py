@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial, reduce
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,9 @@ from tegula.jobs.sharing import Code, reading
 from tegula.jobs.units import Box, Progress, boxes, opened
 from tegula.reductions import MOST_BINS, Bins, Moments, measure
 from tegula.tables.table import Table
+
+if TYPE_CHECKING:
+    from tegula.arrays.arguments import SourceLike
 
 __all__ = ["Histogram", "Statistics", "short", "statistics", "statistics_of_blocks"]
 
@@ -230,7 +233,7 @@ def _short_duration(value: np.timedelta64) -> str:
 
 @known_keywords
 def statistics(
-    source: Any,
+    source: SourceLike,
     *,
     path: str = "",
     raw: bool = False,
