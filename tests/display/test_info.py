@@ -12,6 +12,7 @@ import pytest
 
 import tegula
 from tegula.display.info import Info
+from tegula.display.layout import cells_of, columns
 from tegula.stores import MemoryStore
 
 
@@ -192,3 +193,15 @@ def test_every_array_has_html(shape: tuple[int, ...]) -> None:
     assert str(shape) in text
     assert str(array.info)
     assert str(shape) in repr(array)
+
+
+def test_letters_of_two_cells_keep_columns_straight() -> None:
+    rows = [["気温", "12", "°C"], ["sea", "3", "m"], ["🌊", "1", "e\u0301"]]
+    assert columns(rows, right=[1]).splitlines() == ["気温  12  °C", "sea    3  m", "🌊     1  e\u0301"]
+    lines = columns([["気温", "海面から二メートルの高さの気温 of the air"]], width=20).splitlines()
+    assert max(map(cells_of, lines)) <= 20
+    assert "".join(line[4:].strip() for line in lines).replace(" ", "")[:4] == "海面から"
+    group = tegula.create_group({})
+    group.create_array("海面の高さと気温と降水量", shape=3, dtype="u1", attributes={"units": "長い単位の名前"})
+    assert max(map(cells_of, group.tree().as_text(30).splitlines())) <= 32
+    assert [line.index("x") for line in Info({"気温": "x", "a": "x"}).as_text().splitlines()] == [4, 6]

@@ -92,6 +92,11 @@ def known_keywords(function: Callable[P, T]) -> Callable[P, T]:
             raise KeywordError(f"{name} got too many arguments by position{more}")
         if kwargs and (twice := [keyword for keyword in code.co_varnames[: min(len(args), most)] if keyword in kwargs]):
             raise KeywordError(f"{name} got {twice[0]} by position and again by name ({twice[0]}=)")
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except ValueError as error:
+            if type(error) is ValueError and "integer string conversion" in str(error):
+                raise MetadataError(f"{name} got an integer that is too large to be printed") from error
+            raise
 
     return checked

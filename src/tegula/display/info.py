@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from tegula.display.contents import Listed, attributes_listed, contents, data_set_row, is_plain_directory
-from tegula.display.layout import columns, number_text, painted
+from tegula.display.layout import cells_of, columns, number_text, padded, painted
 from tegula.display.markup import shorten, table, text
 from tegula.metadata.spacing import steps_text
 from tegula.runtime.quantities import human_bytes
@@ -46,11 +46,11 @@ class Info(Mapping[str, Any]):
 
     def as_text(self, width: int | None = None, *, colours: bool = False) -> str:
         """Return the facts as lines of at most `width` letters, wrapped at words; with colours for a terminal."""
-        indent = max((len(name) for name in self._facts), default=0) + 2
+        indent = max((cells_of(name) for name in self._facts), default=0) + 2
         lines = []
         for name, value in self._facts.items():
             said = columns([[shorten(number_text(value), _MOST)]], width=None if width is None else width - indent)
-            title, first, *others = name.ljust(indent), *(said.splitlines() or [""])
+            title, first, *others = padded(name, indent), *(said.splitlines() or [""])
             lines.append(f"{painted(title, 'title') if colours else title}{first}".rstrip())
             lines += [" " * indent + line for line in others]
             if isinstance(value, Listed) and value.rows:
