@@ -12,7 +12,8 @@ import pytest
 
 import tegula
 from tegula.display.info import Info
-from tegula.display.layout import cells_of, columns
+from tegula.display.layout import cells_of, columns, number_text
+from tegula.runtime.quantities import human_bytes
 from tegula.stores import MemoryStore
 
 
@@ -72,7 +73,7 @@ def test_the_report_of_an_array() -> None:
     html = text_of(info._repr_html_())
     for name, value in info.items():
         assert name in html
-        assert str(value) in html
+        assert number_text(value) in html
     assert "zarr3" in repr(array)
     assert "(100, 60)" in repr(array)
     assert "a/b" in repr(array)
@@ -104,10 +105,16 @@ def test_a_data_set_is_listed_as_netcdf_shows_it(format: str) -> None:
     info = root.info
     assert (info["Dimensions"], info["Coordinates"], info["Variables"]) == ("lat 3, time 744", 2, 1)
     lines = [" ".join(line.split()) for line in str(info).splitlines()]
-    assert "time (time) int64 hours since 2024-01-01 2024-01-01 … 2024-01-31T23:00 one chunk" in lines
-    assert "t (time, lat) float32 K 2 metre temperature chunks 24×3" in lines
+    size = human_bytes(root["time"].nbytes_stored())
+    assert f"time (time) int64 hours since 2024-01-01 2024-01-01 … 2024-01-31T23:00 one chunk {size}" in lines
+    assert "t (time, lat) float32 K 2 metre temperature chunks 24×3 0 B" in lines
     assert {*lines[-2:]} == {"title Era", "levels [1, 2]"}
-    assert "2 metre temperature" in text_of(info._repr_html_())
+    html = text_of(info._repr_html_())
+    # all that xarray's HTML has, but attributes of variables: what stands in the shell, and more values
+    shown = " ".join(word for line in lines for word in line.split() if word not in ("chunks", "×"))
+    assert {*shown.split()} <= {*html.split()}
+    assert "2024-01-01, 2024-01-01T01:00, 2024-01-01T02:00" in html
+    assert "2024-01-31T22:00, 2024-01-31T23:00; 744 values" in html
     assert "└── time (time: 744) int64 hours since 2024-01-01" in str(root.tree())
 
 
