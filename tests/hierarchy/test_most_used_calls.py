@@ -341,6 +341,7 @@ def test_calls_of_h5py(call: Call, tmp_path: Path) -> None:
     check(call, tegula, pytest.importorskip("h5py"), "h5py", tmp_path)
 
 
+@pytest.mark.slow  # importing bcolz starts a process
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("call", BCOLZ, ids=lambda call: call.theirs)
 def test_calls_of_bcolz(call: Call, tmp_path: Path) -> None:
