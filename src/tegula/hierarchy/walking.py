@@ -32,7 +32,7 @@ def with_known_members(node: Node) -> Node:
     if not isinstance(node, Group) or node.store.listable or node.knows_members:
         return node
     try:
-        return node.from_consolidated()
+        return node.with_consolidated(just_opened=True)
     except NotFoundError as error:
         raise members_unknown(node.store, node.path) from error
 

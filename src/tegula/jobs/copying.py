@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tegula import engine
 from tegula.arrays.array import Array
@@ -32,6 +32,9 @@ from tegula.stores.capabilities import Copying
 from tegula.stores.targets.opening import options_of_both
 from tegula.stores.targets.paths import location_of
 
+if TYPE_CHECKING:
+    from tegula.arrays.arguments import SourceLike
+
 __all__ = ["CopyProgress", "CopyReport", "copy"]
 
 Coords = tuple[int, ...]
@@ -39,8 +42,8 @@ Coords = tuple[int, ...]
 
 @known_keywords
 def copy(
-    source: Any,
-    target: Any,
+    source: SourceLike,
+    target: SourceLike,
     *,
     path: str = "",
     overwrite: bool = False,

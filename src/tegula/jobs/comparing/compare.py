@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from time import perf_counter
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tegula.arrays.array import Array
 from tegula.arrays.masks import attributes_of
@@ -33,6 +33,9 @@ from tegula.runtime.quantities import counted
 from tegula.stores.targets.opening import options_of_both
 from tegula.tables.columns import ORDER, column_names
 from tegula.tables.table import Table
+
+if TYPE_CHECKING:
+    from tegula.arrays.arguments import SourceLike
 
 __all__ = ["Comparison", "Difference", "compare"]
 
@@ -218,8 +221,8 @@ class Comparison:
 
 
 def compare(
-    first: Any,
-    second: Any,
+    first: SourceLike,
+    second: SourceLike,
     *,
     exact: bool = False,
     max_differences: int = 10_000,

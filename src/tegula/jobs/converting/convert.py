@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tegula.arrays.array import Array
+from tegula.arrays.keywords import known_keywords
 from tegula.arrays.suffixes import new_format
 from tegula.engine.nodes.creating import check_path, check_reserved
 from tegula.engine.nodes.replacing import replacing
@@ -31,18 +32,30 @@ from tegula.stores.targets.opening import options_of_both
 from tegula.stores.targets.paths import address_of, location_of, refuse_overlap
 from tegula.tables.table import Table
 
+if TYPE_CHECKING:
+    from tegula.arrays.arguments import (
+        ChunksLike,
+        CodecsLike,
+        DTypeLike,
+        FormatName,
+        ShardsLike,
+        SourceLike,
+        TargetLike,
+    )
+
 __all__ = ["ConvertReport", "ConvertedArray", "Progress", "convert"]
 
 
+@known_keywords
 def convert(
-    source: Any,
-    target: Any,
+    source: SourceLike,
+    target: TargetLike,
     *,
-    format: str | None = None,
-    chunks: Any = None,
-    shards: Any = None,
-    codecs: Any = None,
-    dtype: Any = None,
+    format: FormatName | None = None,
+    chunks: ChunksLike | Mapping[str, ChunksLike] = None,
+    shards: ShardsLike | Mapping[str, ShardsLike] = None,
+    codecs: CodecsLike | Mapping[str, CodecsLike] = None,
+    dtype: DTypeLike | Mapping[str, DTypeLike] | None = None,
     scale_offset: Any = None,
     bitround: Any = None,
     checksum: bool = False,
