@@ -50,7 +50,7 @@ class ArraySpec(VirtualSpec):
         with member("array"):
             self.values = _parse(members.pop("array", MISSING), dtype, self.schema.rank)
         if self.schema.rank is None:
-            self.schema._set_rank(self.values.ndim, "rank")
+            self.schema._set_rank(self.values.ndim)
 
     def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
         dtype = self.schema.dtype

@@ -99,7 +99,7 @@ class DocumentedSpec(ArraySpec):
         schema = self.schema.copy()
         domain = self.get_domain()
         if domain is not None:
-            schema._set_domain(domain, "domain")
+            schema._set_domain(domain)
         return schema
 
     def get_domain(self) -> IndexDomain | None:

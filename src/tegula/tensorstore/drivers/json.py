@@ -71,7 +71,7 @@ class JsonSpec(StoredSpec):
         if schema.codec is not None:
             raise invalid("codec not supported by json driver")
         if schema.rank is None:
-            schema._set_rank(0, "rank")
+            schema._set_rank(0)
 
     def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
         json = super().write_members(builder, include_defaults)
@@ -80,7 +80,7 @@ class JsonSpec(StoredSpec):
     def get_schema(self) -> Schema:
         schema = self.schema.copy()
         if schema.domain is None:
-            schema._set_domain(_SCALAR, "domain")
+            schema._set_domain(_SCALAR)
         return schema
 
     def get_domain(self) -> IndexDomain | None:

@@ -184,7 +184,7 @@ class KeyedSpec(ArraySpec):
             return layout
         rank, inner = full if known.chunked is None else known.chunked, () if shown is None else shown.shape
         layout._set_rank(full)
-        layout._set_part("grid_origin", [0] * full, True)
+        layout._set("grid_origin", [0] * full, True)
         write, decoded = self.chunks_of(metadata, rank)
         for usage, shape in (("write", write), ("read", decoded.read_shape)):
             if shape is not None:
@@ -193,7 +193,7 @@ class KeyedSpec(ArraySpec):
                         f"{usage}_chunk", "shape", (*shape, *inner, *[None] * (full - rank - len(inner))), True
                     )
         if decoded.inner_order is not None and known.chunked is not None:
-            layout._set_part("inner_order", (*decoded.inner_order, *range(rank, full)), True)
+            layout._set("inner_order", (*decoded.inner_order, *range(rank, full)), True)
         return layout
 
     def get_codec(self) -> CodecSpec:
@@ -212,11 +212,11 @@ class KeyedSpec(ArraySpec):
     def get_schema(self) -> Schema:
         schema = Schema()
         if (rank := self.get_rank()) is not None:
-            schema._set_rank(rank, "rank")
+            schema._set_rank(rank)
         if self.schema.dtype is not None:
             schema._set_dtype(self.schema.dtype)
         if (domain := self.get_domain()) is not None:
-            schema._set_domain(domain, "domain")
+            schema._set_domain(domain)
         schema._set_chunk_layout(self.get_chunk_layout())
         schema._set_codec(self.get_codec())
         if (fill := self.get_fill_value()) is not None:

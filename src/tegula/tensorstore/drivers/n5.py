@@ -59,7 +59,7 @@ class N5Spec(KeyedSpec):
         if (shown := self.shown) is not None:
             self.schema._set_dtype(shown.dtype)
         if self.constraints.rank is not None:
-            self.schema._set_rank(self.constraints.rank, "rank")
+            self.schema._set_rank(self.constraints.rank)
         if self.schema.dtype is not None:
             self.check_dtype(self.schema.dtype)
         if self.constraints is not self.anything or self.schema._domain is not None:

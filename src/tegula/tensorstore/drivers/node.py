@@ -110,15 +110,15 @@ class NodeDriver(Driver):
         """Raise unless the array meets a schema."""
         actual = Schema()
         try:
-            actual._set_domain(self.domain, "domain")
+            actual._set_domain(self.domain)
             actual._set_dtype(self.dtype)
             if schema.rank is not None:
-                actual._set_rank(schema.rank, "rank")
+                actual._set_rank(schema.rank)
             if schema.dtype is not None:
                 actual._set_dtype(schema.dtype)
             if schema.domain is not None:
-                actual._set_domain(schema.domain, "domain")
-            if schema._has_chunk_layout:
+                actual._set_domain(schema.domain)
+            if schema._chunk_layout is not None:
                 actual._set_chunk_layout(self.chunk_layout)
                 actual._set_chunk_layout(schema.chunk_layout)
             if schema.codec is not None and self.codec is not None:
@@ -129,7 +129,9 @@ class NodeDriver(Driver):
         except StatusError as error:
             text = f"The array does not meet the schema: {error.sentence}"
             raise status("FAILED_PRECONDITION", text) from None
-        if schema._has_chunk_layout and any(size and size > 0 for size in schema.chunk_layout.codec_chunk.shape or ()):
+        if schema._chunk_layout is not None and any(
+            size and size > 0 for size in schema.chunk_layout.codec_chunk.shape or ()
+        ):
             raise invalid("codec_chunk_shape not supported")
         if schema.fill_value is not None:
             self._check_fill(schema.fill_value)

@@ -331,7 +331,7 @@ def read_schema(members: dict[str, Any]) -> Schema:
         with member("rank"):
             if type(rank) is not int or not 0 <= rank <= 32:
                 raise expected("integer in the range [0, 32]", rank)
-            schema._set_rank(rank, "rank")
+            schema._set_rank(rank)
     return schema
 
 

@@ -62,7 +62,7 @@ class ZarrSpec(KeyedSpec):
             rank = self.get_rank()
             self.schema._set_dtype(shown.dtype)
             if rank is not None:
-                self.schema._set_rank(rank, "rank")
+                self.schema._set_rank(rank)
         if self.constraints is not self.anything or self.schema._domain is not None:
             self.get_domain()  # refuses members that contradict each other
 

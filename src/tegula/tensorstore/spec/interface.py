@@ -282,7 +282,7 @@ class Driver(ABC):
         """Return a spec that opens this array again; a minimal spec has only the location."""
         spec = self.source.described({} if minimal else self.spec_members(), self.dtype)
         if spec.schema.rank is None:
-            spec.schema._set_rank(self.domain.rank, "rank")
+            spec.schema._set_rank(self.domain.rank)
         return spec
 
     def spec_of_view(self, view: IndexTransform, *, minimal: bool) -> tuple[DriverSpec, IndexTransform]:
