@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -47,10 +47,14 @@ class Constraints(ABC):
     def _bind(self, value: Any) -> None:
         """Add constraints from JSON."""
         members = obj(value)
-        for name, known in self._members.items():
-            if known.json is not None:
-                take(members, name, partial(known.json, self))
+        self._bind_members(members, self._members)
         known_only(members)
+
+    def _bind_members(self, members: dict[str, Any], names: Iterable[str]) -> None:
+        """Remove members of these names from JSON, and add their constraints."""
+        for name in names:
+            if name in members and (json := self._members[name].json) is not None:
+                take(members, name, partial(json, self))
 
     def _add(self, given: Mapping[str, Any]) -> None:
         """Add constraints, given as keyword arguments; if they contradict each other, change nothing."""

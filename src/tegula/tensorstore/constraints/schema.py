@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -220,11 +220,16 @@ class Schema(Constraints, Indexable):
         """Add constraints; the parameters are those of the class. If they contradict each other, change nothing."""
         self._add(locals())
 
+    def _put(self, **values: Any) -> Self:
+        """Add constraints that are not None; return the schema."""
+        for name, value in values.items():
+            if value is not None:
+                getattr(self, f"_set_{name}")(value)
+        return self
+
     def _merge(self, other: Schema) -> None:
         """Add the constraints of another schema."""
-        for name in _OWN:
-            if (value := getattr(other, f"_{name}")) is not None:
-                getattr(self, f"_set_{name}")(value)
+        self._put(**{name: getattr(other, f"_{name}") for name in _OWN})
 
     def _become(self, other: Schema) -> None:
         for name in Schema.__slots__:

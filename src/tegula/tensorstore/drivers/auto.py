@@ -9,7 +9,7 @@ from tegula.errors import StoreError
 from tegula.stores import Store
 from tegula.stores.targets.paths import local_path
 from tegula.tensorstore.constraints.dtypes import dtype
-from tegula.tensorstore.drivers.stored import StoredSpec
+from tegula.tensorstore.drivers.stored import SpecMember, StoredSpec
 from tegula.tensorstore.errors import invalid, status
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import Driver, Opening, OpenMode, find_driver
@@ -36,7 +36,7 @@ class AutoSpec(StoredSpec):
     directory: ClassVar[bool] = False
     resource_kinds: ClassVar[Mapping[str, str]] = {}
     creates: ClassVar[bool] = False
-    options: ClassVar[tuple[str, ...]] = ()
+    members: ClassVar[Mapping[str, SpecMember]] = {}
 
     def merge(self, *, flags: OpenMode | None = None, **options: Any) -> AutoSpec:
         if flags is not None and flags.create and not flags.open:

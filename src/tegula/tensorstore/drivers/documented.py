@@ -33,7 +33,7 @@ from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.metadata import Metadata, Ranks, Reader, effective_domain, mismatch
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
-from tegula.tensorstore.drivers.stored import ArraySpec
+from tegula.tensorstore.drivers.stored import ArraySpec, SpecMember
 from tegula.tensorstore.errors import as_status, status
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json.binding import MISSING, dump, invalid, known_only, member, obj, string, take
@@ -89,8 +89,6 @@ class DocumentedSpec(ArraySpec):
 
     def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
         json = super().write_members(builder, include_defaults)
-        if self.field:
-            json["field"] = self.field
         if self.constraints.json or include_defaults:
             json["metadata"] = dict(self.constraints.json)
         return json
@@ -296,13 +294,8 @@ class BcolzSpec(DocumentedSpec):
 
     name: ClassVar[str] = "bcolz"
     key = "meta/storage"
+    members: ClassVar[Mapping[str, SpecMember]] = {**ArraySpec.members, "field": SpecMember("field", string)}
     metadata_members: ClassVar[tuple[str, ...]] = ("shape", "dtype", "chunklen", "cparams", "dflt", "expectedlen")
-
-    def read_members(self, members: dict[str, Any]) -> None:
-        if "field" in members:
-            with member("field"):
-                self.field = string(members.pop("field"))
-        super().read_members(members)
 
     def new_chunks(self, shape: tuple[int, ...], itemsize: int) -> Any:
         if not shape:

@@ -15,12 +15,11 @@ from tegula.errors import ConflictError, TegulaError
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.schema import Schema
-from tegula.tensorstore.context import SpecBuilder
-from tegula.tensorstore.drivers.stored import StoredSpec
+from tegula.tensorstore.drivers.stored import SpecMember, StoredSpec
 from tegula.tensorstore.errors import annotate, as_status, invalid, status
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.json.binding import MISSING, dump, known_only, member, string
-from tegula.tensorstore.json.pointer import parse_pointer, replaced, resolve
+from tegula.tensorstore.json.binding import MISSING, dump, known_only, string
+from tegula.tensorstore.json.pointer import checked_pointer, replaced, resolve
 from tegula.tensorstore.json.values import parse, to_json_value
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import Driver, Opening, OpenMode
@@ -45,17 +44,15 @@ class JsonSpec(StoredSpec):
         "data_copy_concurrency": "data_copy_concurrency",
     }
     creates: ClassVar[bool] = False
-    options: ClassVar[tuple[str, ...]] = ("recheck_cached_data",)
+    members: ClassVar[Mapping[str, SpecMember]] = {
+        "recheck_cached_data": StoredSpec.members["recheck_cached_data"],
+        "json_pointer": SpecMember("pointer", lambda value: checked_pointer(string(value)), True),
+    }
     recheck_data: Any = "open"
     pointer: str = ""
 
     def read_members(self, members: dict[str, Any]) -> None:
         super().read_members(members)
-        pointer = members.pop("json_pointer", MISSING)
-        if pointer is not MISSING:
-            with member("json_pointer"):
-                self.pointer = string(pointer)
-                parse_pointer(self.pointer)
         known_only(members)
         self._check()
 
@@ -72,10 +69,6 @@ class JsonSpec(StoredSpec):
             raise invalid("codec not supported by json driver")
         if schema.rank is None:
             schema._set_rank(0)
-
-    def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
-        json = super().write_members(builder, include_defaults)
-        return {**json, "json_pointer": self.pointer} if self.pointer or include_defaults else json
 
     def get_schema(self) -> Schema:
         schema = self.schema.copy()

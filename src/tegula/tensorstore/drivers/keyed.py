@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import numpy.typing as npt
 
@@ -35,20 +35,28 @@ from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.elements import Elements, fill_of, shown_part, stored_fill
 from tegula.tensorstore.drivers.metadata import Metadata, Ranks, Units, effective_domain, merged_units, mismatch, ranks
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
-from tegula.tensorstore.drivers.stored import ArraySpec, path_of
+from tegula.tensorstore.drivers.stored import ArraySpec, SpecMember, path_of
 from tegula.tensorstore.errors import StatusError, annotate, as_status, status
 from tegula.tensorstore.index.domain import IndexDomain, check_labels
-from tegula.tensorstore.json.binding import MISSING, boolean, dump, invalid, member, naming, obj, string, take
+from tegula.tensorstore.json.binding import MISSING, boolean, dump, invalid, member, naming, obj, string
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import Driver, OpenMode, ResizeOptions, on_demand
 
 if TYPE_CHECKING:
     from tegula.tensorstore.future import Batch
 
-__all__ = ["KeyedDriver", "KeyedSpec"]
+__all__ = ["SHOWN", "KeyedDriver", "KeyedSpec"]
 
 T = TypeVar("T")
 _UNSTORED = frozenset(("char", "byte", "json", "string", "ustring"))
+
+
+SHOWN: Final = {
+    "field": SpecMember("field", string),
+    "open_as_void": SpecMember("void", boolean),
+    "open_as_records": SpecMember("records", boolean),
+}
+"""The members that choose the part of the elements to show."""
 
 
 class KeyedSpec(ArraySpec):
@@ -121,24 +129,17 @@ class KeyedSpec(ArraySpec):
         json = super().write_members(builder, include_defaults)
         if include_defaults or self.constraints.json != self.anything.json:
             json["metadata"] = dict(sorted(self.constraints.json.items()))
-        return {**json, **self.write_shown()}
+        return json
 
-    def read_shown(self, members: dict[str, Any]) -> None:
-        """Remove from a spec the members that choose the part of the elements to show, and read them."""
-        self.field = take(members, "field", string, "")
-        self.void = take(members, "open_as_void", boolean, False)
-        self.records = take(members, "open_as_records", boolean, False)
-        chosen = [name for name in ("field", "open_as_void", "open_as_records") if name in self.write_shown()]
+    def check_shown(self) -> tuple[str, ...]:
+        """Return the name of the member that chooses the part of the elements to show, if any; raise for several."""
+        chosen = tuple(name for name in SHOWN if name in self.members and getattr(self, SHOWN[name].attribute))
         if len(chosen) > 1:
             raise invalid(f'"{chosen[0]}" and "{chosen[1]}" are mutually exclusive')
-
-    def write_shown(self) -> dict[str, Any]:
-        """Write the members that choose the part of the elements to show."""
-        members = {"field": self.field, "open_as_void": self.void, "open_as_records": self.records}
-        return {name: value for name, value in members.items() if value}
+        return chosen
 
     def url_suffix(self) -> str:
-        for name in self.write_shown():
+        for name in self.check_shown():
             raise self.no_url_error(f"{name} specified")
         return f"{self.format_name}:"
 
@@ -175,6 +176,7 @@ class KeyedSpec(ArraySpec):
         return effective_domain(self.constraints, self.ranks(), self.shown, self.schema.domain)
 
     def get_chunk_layout(self) -> ChunkLayout:
+        """Return the layout that metadata and the schema determine."""
         return self.layout_of(self.constraints, self.ranks(), self.shown, self.schema.chunk_layout)
 
     def layout_of(self, metadata: Metadata, known: Ranks, shown: Elements | None, layout: ChunkLayout) -> ChunkLayout:
@@ -197,34 +199,32 @@ class KeyedSpec(ArraySpec):
         return layout
 
     def get_codec(self) -> CodecSpec:
+        """Return the codec that metadata and the schema determine."""
         required, wanted = self.codec_of(self.constraints), self.schema.codec
         return required if wanted is None else required._merged(wanted)
 
     def get_fill_value(self) -> npt.NDArray[Any] | None:
+        """Return the fill value, if it is known."""
         if "fill_value" not in self.constraints.json or self.shown is None:
             return self.schema.fill_value
         return fill_of(self.constraints.fill, self.shown)
 
     def get_dimension_units(self) -> Units | None:
+        """Return the units that metadata and the schema determine."""
         units, rank = merged_units(self.constraints.units, self.schema.dimension_units), self.get_rank()
         return (None,) * rank if units is None and rank is not None else units
 
     def get_schema(self) -> Schema:
-        schema = Schema()
-        if (rank := self.get_rank()) is not None:
-            schema._set_rank(rank)
-        if self.schema.dtype is not None:
-            schema._set_dtype(self.schema.dtype)
-        if (domain := self.get_domain()) is not None:
-            schema._set_domain(domain)
-        schema._set_chunk_layout(self.get_chunk_layout())
-        schema._set_codec(self.get_codec())
-        if (fill := self.get_fill_value()) is not None:
-            schema._set_fill_value(fill)
         units = self.get_dimension_units() or ()
-        if any(unit is not None for unit in units):
-            schema._set_dimension_units(units)
-        return schema
+        return Schema()._put(
+            rank=self.get_rank(),
+            dtype=self.schema.dtype,
+            domain=self.get_domain(),
+            chunk_layout=self.get_chunk_layout(),
+            codec=self.get_codec(),
+            fill_value=self.get_fill_value(),
+            dimension_units=units if any(unit is not None for unit in units) else None,
+        )
 
     # --- documents
 
@@ -343,7 +343,7 @@ class KeyedSpec(ArraySpec):
 
     def _new_type(self) -> DataType:
         wanted = self.schema.dtype
-        for name in self.write_shown():
+        for name in self.check_shown():
             if name != "open_as_records":
                 raise invalid(f'"dtype" must be specified in "metadata" if "{name}" is specified')
         if wanted is None:

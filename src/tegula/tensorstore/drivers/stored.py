@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from tegula import config
 from tegula.errors import AlreadyExistsError
@@ -30,15 +30,27 @@ from tegula.tensorstore.json.binding import (
     member,
     obj,
     string,
+    take,
 )
 from tegula.tensorstore.kvstore.kvstore import KvStore, open_bound
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening, OpenMode
 
-__all__ = ["ArraySpec", "BoundSpec", "StoredSpec", "path_of", "read_recheck", "read_schema", "write_schema"]
+__all__ = ["ArraySpec", "BoundSpec", "SpecMember", "StoredSpec", "path_of"]
 
 FLAGS = ("open", "create", "delete_existing", "assume_metadata", "assume_cached_metadata")
 _TO_OPEN = OpenMode(open=True)
 _ONLY_IF_GIVEN = frozenset(("metadata_cache_pool",))  # by default, `cache_pool` is used
+
+
+class SpecMember(NamedTuple):
+    """A member of a spec: the attribute with its value, whose default is that of the class, and its reader.
+
+    If it `is_shown`, it is written together with other defaults.
+    """
+
+    attribute: str
+    read: Callable[[Any], Any]
+    is_shown: bool = False
 
 
 class BoundSpec(DriverSpec):
@@ -46,6 +58,8 @@ class BoundSpec(DriverSpec):
 
     resource_kinds: ClassVar[Mapping[str, str]] = {"data_copy_concurrency": "data_copy_concurrency"}
     """The members that are resources, with the kind of each."""
+    members: ClassVar[Mapping[str, SpecMember]] = {}
+    """The members with defaults."""
 
     def __init__(self) -> None:
         self.kvstore = None
@@ -56,7 +70,9 @@ class BoundSpec(DriverSpec):
     def from_json(cls, json: dict[str, Any]) -> Self:
         members = obj(json)
         self = cls()
-        self.schema = read_schema(members)
+        if "schema" in members:
+            self.schema = take(members, "schema", lambda value: Schema(obj(value)))
+        self.schema._bind_members(members, ("dtype", "rank"))
         self.bindings.take(members, only_if_given=_ONLY_IF_GIVEN & self.resource_kinds.keys())
         self.read_members(members)
         known_only(members)
@@ -64,17 +80,32 @@ class BoundSpec(DriverSpec):
 
     def read_members(self, members: dict[str, Any]) -> None:
         """Remove the driver's own members from a spec and read them."""
+        for name, (attribute, read, _) in self.members.items():
+            if name in members:
+                setattr(self, attribute, take(members, name, read))
 
     def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
         """Write the driver's own members."""
-        return {}
+        json = {}
+        for name, (attribute, _, is_shown) in self.members.items():
+            value, default = getattr(self, attribute), getattr(type(self), attribute)
+            if default is None:  # true is left out, as by TensorStore, unless the setting is another one
+                usual = config.current().missing_chunks == "fill"
+                value, default = (usual, usual) if value is None else (value, usual or None)
+            if (include_defaults and is_shown) or value != default or type(value) is not type(default):
+                json[name] = value
+        return json
 
     def write(self, builder: SpecBuilder, include_defaults: bool = False) -> dict[str, Any]:
         json: dict[str, Any] = {"driver": self.name}
         self.bindings.write(json, builder, include_defaults)
-        json.update(write_schema(self.schema, include_defaults))
-        json.update(self.write_members(builder, include_defaults))
-        return json
+        schema = self.schema.to_json(include_defaults)
+        if "dtype" in schema:
+            json["dtype"] = schema["dtype"]
+        shown = schema if include_defaults else {k: v for k, v in schema.items() if k not in ("dtype", "rank")}
+        if shown or include_defaults:
+            json["schema"] = shown
+        return {**json, **self.write_members(builder, include_defaults)}
 
     def stripped(self) -> Self:
         other = copy(self)
@@ -91,6 +122,15 @@ class BoundSpec(DriverSpec):
         return other
 
 
+def _recheck(value: Any) -> Any:
+    """Read a member that says when to revalidate cached data."""
+    if isinstance(value, bool) or value == "open":
+        return value
+    if isinstance(value, (int, float)):
+        return float(value)
+    raise expected('boolean, number, or "open"', value)
+
+
 class StoredSpec(BoundSpec):
     """A spec with ``kvstore``, cache options, flags and schema."""
 
@@ -99,12 +139,12 @@ class StoredSpec(BoundSpec):
     """Whether the path of the key-value store is a directory, which ends with a slash."""
     creates: ClassVar[bool] = True
     """Whether there are flags for opening and creating."""
-    options: ClassVar[tuple[str, ...]] = (
-        *("recheck_cached_metadata", "recheck_cached_data"),
-        *("fill_missing_data_reads", "store_data_equal_to_fill_value"),
-    )
-    """The members with defaults."""
-
+    members: ClassVar[Mapping[str, SpecMember]] = {
+        "recheck_cached_metadata": SpecMember("recheck_metadata", _recheck, True),
+        "recheck_cached_data": SpecMember("recheck_data", _recheck, True),
+        "fill_missing_data_reads": SpecMember("fill_missing", boolean, True),
+        "store_data_equal_to_fill_value": SpecMember("store_equal", boolean, True),
+    }
     resource_kinds: ClassVar[Mapping[str, str]] = {
         "cache_pool": "cache_pool",
         "metadata_cache_pool": "cache_pool",
@@ -123,14 +163,11 @@ class StoredSpec(BoundSpec):
 
     def read_members(self, members: dict[str, Any]) -> None:
         self._read_kvstore(members)
-        for name in self.options:
-            if name in members:
-                attribute, read = _OPTIONS[name]
-                setattr(self, attribute, read(members, name))
+        super().read_members(members)
         if self.creates:
             self.flags = read_flags(members)
-            if "allow_metadata_mismatch" in members:
-                _refuse_mismatch(members)
+            if "allow_metadata_mismatch" in members and take(members, "allow_metadata_mismatch", boolean):
+                raise in_member("allow_metadata_mismatch", invalid('"allow_metadata_mismatch" no longer supported'))
 
     def _read_kvstore(self, members: dict[str, Any]) -> None:
         value = members.pop("kvstore", MISSING)
@@ -155,17 +192,9 @@ class StoredSpec(BoundSpec):
                 self.kvstore = self.kvstore + "/"
 
     def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
-        json: dict[str, Any] = {}
+        json = super().write_members(builder, include_defaults)
         if self.kvstore is not None:
             json["kvstore"] = self.kvstore._build(builder, include_defaults)
-        for name in self.options:
-            attribute, _ = _OPTIONS[name]
-            value, default = getattr(self, attribute), getattr(type(self), attribute)
-            if default is None:  # true is left out, as by TensorStore, unless the setting is another one
-                usual = config.current().missing_chunks == "fill"
-                value, default = (usual, usual) if value is None else (value, usual or None)
-            if include_defaults or value != default or type(value) is not type(default):
-                json[name] = value
         return {**json, **write_flags(self.flags, include_defaults)} if self.creates else json
 
     def bound(self, context: Context) -> Self:
@@ -316,49 +345,12 @@ def path_of(kvstore: KvStore) -> str:
     return kvstore._path.removesuffix("/")
 
 
-def read_schema(members: dict[str, Any]) -> Schema:
-    """Remove ``schema``, ``dtype`` and ``rank`` from a spec and read them."""
-    schema = Schema()
-    if "schema" in members:
-        with member("schema"):
-            schema = Schema(obj(members.pop("schema")))
-    name = members.pop("dtype", MISSING)
-    if name is not MISSING:
-        with member("dtype"):
-            schema._set_dtype(_data_type(name))
-    rank = members.pop("rank", MISSING)
-    if rank is not MISSING:
-        with member("rank"):
-            if type(rank) is not int or not 0 <= rank <= 32:
-                raise expected("integer in the range [0, 32]", rank)
-            schema._set_rank(rank)
-    return schema
-
-
-def _data_type(value: Any) -> dtype:
-    name = string(value)
-    try:
-        return dtype(name)
-    except ValueError:
-        raise invalid(f'Unsupported data type: "{name}"') from None
-
-
-def write_schema(schema: Schema, include_defaults: bool) -> dict[str, Any]:
-    """Write ``schema`` and ``dtype``; ``rank`` is written with the transform."""
-    full = schema.to_json(include_defaults=include_defaults)
-    shown = full if include_defaults else {k: v for k, v in full.items() if k not in ("dtype", "rank")}
-    json: dict[str, Any] = {"schema": shown} if shown or include_defaults else {}
-    if schema.dtype is not None:
-        json["dtype"] = schema.dtype.to_json()
-    return json
-
-
 def read_flags(members: dict[str, Any]) -> OpenMode:
     """Remove the flags from a spec and read them."""
     if members.keys().isdisjoint(FLAGS):
         return _TO_OPEN
     is_explicit = "open" in members or "create" in members
-    flags = OpenMode(**{name: _boolean(members, name) for name in FLAGS})
+    flags = OpenMode(**{name: take(members, name, boolean, False) for name in FLAGS})
     if flags.assume_metadata:
         flags = replace(flags, assume_cached_metadata=False)
     return flags if is_explicit else replace(flags, open=True)
@@ -375,38 +367,3 @@ def write_flags(flags: OpenMode, include_defaults: bool) -> dict[str, Any]:
         if getattr(flags, name) or include_defaults:
             json[name] = getattr(flags, name)
     return json
-
-
-def read_recheck(members: dict[str, Any], name: str) -> Any:
-    """Remove and read a member that says when to revalidate cached data."""
-    value = members.pop(name)
-    if isinstance(value, bool) or value == "open":
-        return value
-    if isinstance(value, (int, float)):
-        return float(value)
-    with member(name):
-        raise expected('boolean, number, or "open"', value)
-
-
-def _refuse_mismatch(members: dict[str, Any]) -> None:
-    """Remove an obsolete member; raise if it is set."""
-    with member("allow_metadata_mismatch"):
-        if boolean(members.pop("allow_metadata_mismatch")):
-            raise invalid('"allow_metadata_mismatch" no longer supported')
-
-
-def _boolean(members: dict[str, Any], name: str) -> bool:
-    value = members.pop(name, False)
-    if isinstance(value, bool):
-        return value
-    with member(name):
-        return boolean(value)
-
-
-_OPTIONS: Final[dict[str, tuple[str, Callable[[dict[str, Any], str], Any]]]] = {
-    "recheck_cached_metadata": ("recheck_metadata", read_recheck),
-    "recheck_cached_data": ("recheck_data", read_recheck),
-    "fill_missing_data_reads": ("fill_missing", _boolean),
-    "store_data_equal_to_fill_value": ("store_equal", _boolean),
-}
-"""Members with defaults: the attribute and the reader of each."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,9 +28,9 @@ from tegula.tensorstore.constraints.codec_spec import (
 )
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.zarr3_codecs import Layout
-from tegula.tensorstore.context import SpecBuilder
-from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
+from tegula.tensorstore.drivers.keyed import SHOWN, KeyedDriver, KeyedSpec
 from tegula.tensorstore.drivers.metadata import Metadata, Reader, ReadFill, fill_of_spec
+from tegula.tensorstore.drivers.stored import SpecMember
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json.binding import dump, integer, invalid, known_only, member, one_of, string, take
 from tegula.tensorstore.kvstore.kvstore import KvStore
@@ -47,6 +48,11 @@ class ZarrSpec(KeyedSpec):
     compared_otherwise = frozenset((_SEPARATOR,))
     codec_members = '"compressor" or "filters"'
     key = zarr2.SHAPE_KEY
+    members: ClassVar[Mapping[str, SpecMember]] = {
+        **KeyedSpec.members,
+        **SHOWN,
+        "metadata_key": SpecMember("key", string),
+    }
     type_to_json = staticmethod(dtype_to_json)
 
     # --- JSON
@@ -56,8 +62,7 @@ class ZarrSpec(KeyedSpec):
         separator = take(members, "key_encoding", self._key_encoding)
         if separator is not None:
             self.constraints = replace(self.constraints, json={**self.constraints.json, _SEPARATOR: separator})
-        self.key = take(members, "metadata_key", string, self.key)
-        self.read_shown(members)
+        self.check_shown()
         if (shown := self.shown) is not None:
             rank = self.get_rank()
             self.schema._set_dtype(shown.dtype)
@@ -72,10 +77,6 @@ class ZarrSpec(KeyedSpec):
         if in_metadata != separator:
             raise invalid(f"{dump(separator)} is not the value in metadata, {dump(in_metadata)}")
         return separator
-
-    def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
-        json = super().write_members(builder, include_defaults)
-        return json if self.key == zarr2.SHAPE_KEY else {**json, "metadata_key": self.key}
 
     def url_suffix(self) -> str:
         if self.key != zarr2.SHAPE_KEY:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,7 @@ from tegula.tensorstore.constraints.zarr3_codecs import (
     merge_chains,
 )
 from tegula.tensorstore.drivers.elements import Elements
-from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
+from tegula.tensorstore.drivers.keyed import SHOWN, KeyedDriver, KeyedSpec
 from tegula.tensorstore.drivers.metadata import (
     Metadata,
     Ranks,
@@ -48,6 +48,7 @@ from tegula.tensorstore.drivers.metadata import (
     ranks,
     units_to_json,
 )
+from tegula.tensorstore.drivers.stored import SpecMember
 from tegula.tensorstore.errors import StatusError, annotate
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json.binding import MISSING, dump, integer, invalid, member, naming, obj, one_of, string
@@ -66,6 +67,7 @@ class Zarr3Spec(KeyedSpec):
     name = "zarr3"
     format_name = "zarr3"
     key = zarr3.SHAPE_KEY
+    members: ClassVar[Mapping[str, SpecMember]] = {**KeyedSpec.members, **SHOWN}
     anything = Metadata(json={"node_type": "array"})
     compared_otherwise = frozenset(("codecs", "dimension_names", "attributes"))
     codec_members = '"codecs"'
@@ -75,7 +77,7 @@ class Zarr3Spec(KeyedSpec):
 
     def read_members(self, members: dict[str, Any]) -> None:
         super().read_members(members)
-        self.read_shown(members)
+        self.check_shown()
         wanted, shown, data_type = self.schema.dtype, self.shown, self.constraints.data_type
         if shown is None and data_type is not None and data_type.numpy.names is None:
             shown = Elements(data_type)  # the field that it lacks is an error on opening

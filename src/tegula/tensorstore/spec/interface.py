@@ -392,21 +392,10 @@ class DriverSpec(ABC):
         """Return the domain as far as it is known."""
         return self.get_schema().domain
 
-    def get_chunk_layout(self) -> ChunkLayout:
-        """Return the constraints on the chunks."""
-        return self.get_schema().chunk_layout
-
-    def get_codec(self) -> CodecSpec | None:
-        """Return the constraints on the codec."""
-        return self.get_schema().codec
-
-    def get_fill_value(self) -> npt.NDArray[Any] | None:
-        """Return the fill value, if it is known."""
-        return self.get_schema().fill_value
-
-    def get_dimension_units(self) -> tuple[Unit | None, ...] | None:
-        """Return the units, if the rank is known."""
-        return self.get_schema().dimension_units
+    def get(self, name: str) -> Any:
+        """Return one property of the schema, even if other constraints contradict each other."""
+        own = getattr(self, f"get_{name}", None)
+        return getattr(self.get_schema(), name) if own is None else own()
 
     # --- derived specs
 

@@ -175,18 +175,20 @@ class Spec(Indexable):
     @property
     def chunk_layout(self) -> ChunkLayout:
         """Constraints on the chunks."""
-        layout, view = self._driver.get_chunk_layout(), self._view
+        layout, view = self._driver.get("chunk_layout"), self._view
         return layout if view is None else layout_through(layout, view)
 
     @property
     def codec(self) -> CodecSpec | None:
         """Constraints on the codec."""
-        return self._driver.get_codec()
+        codec: CodecSpec | None = self._driver.get("codec")
+        return codec
 
     @property
     def fill_value(self) -> npt.NDArray[Any] | None:
         """The fill value; None if it is unknown."""
-        fill, view = self._driver.get_fill_value(), self._view
+        fill: npt.NDArray[Any] | None = self._driver.get("fill_value")
+        view = self._view
         if fill is None or view is None:
             return fill
         return fill_through(fill, self._driver.get_domain(), view)
@@ -194,7 +196,7 @@ class Spec(Indexable):
     @property
     def dimension_units(self) -> tuple[Unit | None, ...] | None:
         """The physical unit of each dimension."""
-        units, view = self._driver.get_dimension_units(), self._view
+        units, view = self._driver.get("dimension_units"), self._view
         return units if units is None or view is None else units_through(units, view)
 
     @property
