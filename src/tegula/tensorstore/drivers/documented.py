@@ -30,13 +30,12 @@ from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.fill_values import as_dtype
 from tegula.tensorstore.constraints.schema import Schema
-from tegula.tensorstore.context import SpecBuilder
-from tegula.tensorstore.drivers.metadata import Metadata, Ranks, Reader, effective_domain, mismatch
+from tegula.tensorstore.drivers.metadata import Metadata, Ranks, Reader, effective_domain
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
-from tegula.tensorstore.drivers.stored import ArraySpec, SpecMember
+from tegula.tensorstore.drivers.stored import SHOWN, ArraySpec, SpecMember
 from tegula.tensorstore.errors import as_status, status
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.json.binding import MISSING, dump, invalid, known_only, member, obj, string, take
+from tegula.tensorstore.json.binding import dump, invalid, known_only, member, obj, take
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import Driver, OpenMode, ResizeOptions
 
@@ -46,6 +45,7 @@ __all__ = ["BcolzSpec", "Zarr1Spec"]
 class DocumentedSpec(ArraySpec):
     """The spec of an array of one of tegula's formats."""
 
+    compared_otherwise = frozenset(("dtype",))  # by the schema
     metadata_members: ClassVar[tuple[str, ...]]
     """The members that ``metadata`` may have."""
 
@@ -72,43 +72,27 @@ class DocumentedSpec(ArraySpec):
     def codec_of(cls, described: dict[str, Any]) -> CodecSpec:
         """Return the codec that ``metadata`` describes."""
 
-    # --- JSON
+    # --- the schema, as far as it is known before opening
+
+    @classmethod
+    def read_constraints(cls, members: dict[str, Any]) -> Metadata:
+        known_only({name: value for name, value in members.items() if name not in cls.metadata_members})
+        reader = Reader(members)
+        shape = reader.take_sizes("shape")
+        return Metadata(json={**members, **reader.json}, shape=shape)
 
     def read_members(self, members: dict[str, Any]) -> None:
         super().read_members(members)
-        if "metadata" in members:
-            with member("metadata"):
-                metadata = obj(members.pop("metadata"))
-                known_only({name: value for name, value in metadata.items() if name not in self.metadata_members})
-                reader = Reader(metadata)
-                shape = reader.take_sizes("shape")
-                self.constraints = Metadata(json={**metadata, **reader.json}, shape=shape)
-                if "dtype" in metadata:
-                    with member("dtype"):
-                        self.schema._set_dtype(_data_type(metadata["dtype"]))
-
-    def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
-        json = super().write_members(builder, include_defaults)
-        if self.constraints.json or include_defaults:
-            json["metadata"] = dict(self.constraints.json)
-        return json
+        if "dtype" in self.constraints.json:
+            with member("metadata"), member("dtype"):
+                self.schema._set_dtype(_data_type(self.constraints.json["dtype"]))
 
     def get_schema(self) -> Schema:
-        schema = self.schema.copy()
-        domain = self.get_domain()
-        if domain is not None:
-            schema._set_domain(domain)
-        return schema
+        return self.schema.copy()._put(domain=self.get_domain())
 
     def get_domain(self) -> IndexDomain | None:
         rank = self.schema.rank if self.constraints.rank is None else self.constraints.rank
         return effective_domain(self.constraints, Ranks(rank, rank), None, self.schema.domain)
-
-    def url_suffix(self) -> str:
-        """Return the part of a URL after the path of the array."""
-        if self.field:
-            raise invalid(f"{self.name} URL syntax not supported with a field specified")
-        return f"{self.name}:"
 
     # --- opening
 
@@ -127,7 +111,7 @@ class DocumentedSpec(ArraySpec):
             return None
         if not flags._opens:
             raise self.already_exists_error(kvstore)
-        self._check_metadata(node)
+        self.check_members(Metadata(json=self.describe(node)))
         return self._driver(kvstore, node)
 
     def create(self, kvstore: KvStore, *, overwrite: bool) -> Driver:
@@ -171,13 +155,6 @@ class DocumentedSpec(ArraySpec):
         driver = DocumentedDriver(self, kvstore, array)
         driver.check_schema(self.schema)
         return driver
-
-    def _check_metadata(self, array: tegula.Array) -> None:
-        """Raise unless a stored array has the metadata required by the spec."""
-        stored = self.describe(array)
-        for name, value in self.constraints.json.items():
-            if not _same(name, value, stored.get(name, MISSING)):
-                raise mismatch(name, value, stored.get(name, MISSING))
 
 
 class DocumentedDriver(NodeDriver):
@@ -246,12 +223,6 @@ def _data_type(value: Any) -> dtype:
         raise invalid(f"{dump(value)} is not a data type: {error}") from None
 
 
-def _same(name: str, wanted: Any, stored: Any) -> bool:
-    if name == "dtype" and stored is not MISSING:
-        return bool(_data_type(wanted) == _data_type(stored))
-    return dump(wanted) == dump(stored)
-
-
 # --- the formats
 
 
@@ -263,6 +234,7 @@ class Zarr1Spec(DocumentedSpec):
     """
 
     name: ClassVar[str] = "zarr1"
+    format_name = "zarr1"
     key = "meta"
     metadata_members: ClassVar[tuple[str, ...]] = (
         *("zarr_format", "shape", "chunks", "dtype", "compression", "compression_opts", "fill_value", "order"),
@@ -293,8 +265,9 @@ class BcolzSpec(DocumentedSpec):
     """
 
     name: ClassVar[str] = "bcolz"
+    format_name = "bcolz"
     key = "meta/storage"
-    members: ClassVar[Mapping[str, SpecMember]] = {**ArraySpec.members, "field": SpecMember("field", string)}
+    members: ClassVar[Mapping[str, SpecMember]] = {**ArraySpec.members, "field": SHOWN["field"]}
     metadata_members: ClassVar[tuple[str, ...]] = ("shape", "dtype", "chunklen", "cparams", "dflt", "expectedlen")
 
     def new_chunks(self, shape: tuple[int, ...], itemsize: int) -> Any:

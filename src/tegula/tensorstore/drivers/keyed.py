@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy.typing as npt
 
@@ -31,65 +31,36 @@ from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.zarr3_codecs import Layout
-from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.elements import Elements, fill_of, shown_part, stored_fill
-from tegula.tensorstore.drivers.metadata import Metadata, Ranks, Units, effective_domain, merged_units, mismatch, ranks
+from tegula.tensorstore.drivers.metadata import Metadata, Ranks, Units, effective_domain, merged_units, ranks
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
-from tegula.tensorstore.drivers.stored import ArraySpec, SpecMember, path_of
+from tegula.tensorstore.drivers.stored import ArraySpec, path_of
 from tegula.tensorstore.errors import StatusError, annotate, as_status, status
 from tegula.tensorstore.index.domain import IndexDomain, check_labels
-from tegula.tensorstore.json.binding import MISSING, boolean, dump, invalid, member, naming, obj, string
+from tegula.tensorstore.json.binding import dump, invalid, member, naming
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import Driver, OpenMode, ResizeOptions, on_demand
 
 if TYPE_CHECKING:
     from tegula.tensorstore.future import Batch
 
-__all__ = ["SHOWN", "KeyedDriver", "KeyedSpec"]
+__all__ = ["KeyedDriver", "KeyedSpec"]
 
 T = TypeVar("T")
 _UNSTORED = frozenset(("char", "byte", "json", "string", "ustring"))
 
 
-SHOWN: Final = {
-    "field": SpecMember("field", string),
-    "open_as_void": SpecMember("void", boolean),
-    "open_as_records": SpecMember("records", boolean),
-}
-"""The members that choose the part of the elements to show."""
-
-
 class KeyedSpec(ArraySpec):
-    """A spec of an array with one metadata document.
+    """A spec of an array with one metadata document."""
 
-    Attributes
-    ----------
-    void : bool
-        Whether to show the bytes of whole elements.
-    records : bool
-        Whether to show whole elements, with all their fields.
-    """
-
-    format_name: ClassVar[str]
-    """The name of the format in tegula, which is also the URL scheme."""
-    compared_otherwise: ClassVar[frozenset[str]] = frozenset()
-    """Members of a document that `check_members` compares by rules of its own."""
     codec_members: ClassVar[str]
     """The names of the members that hold the codecs, for errors."""
-    void: bool = False
-    records: bool = False
-
     # --- defined by each format
 
     @classmethod
     @abstractmethod
     def read_stored(cls, document: dict[str, Any]) -> Metadata:
         """Read all members of a stored document."""
-
-    @classmethod
-    @abstractmethod
-    def read_constraints(cls, members: dict[str, Any]) -> Metadata:
-        """Read the ``metadata`` of a spec."""
 
     @staticmethod
     @abstractmethod
@@ -115,37 +86,6 @@ class KeyedSpec(ArraySpec):
     @abstractmethod
     def driver(self, kvstore: KvStore, node: ArrayMetadata) -> KeyedDriver:
         """Return the driver of an array."""
-
-    # --- JSON
-
-    def read_members(self, members: dict[str, Any]) -> None:
-        super().read_members(members)
-        if "metadata" in members:
-            with member("metadata"):
-                metadata = obj(members.pop("metadata"))
-                self.constraints = self.read_constraints(metadata) if metadata else self.anything
-
-    def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
-        json = super().write_members(builder, include_defaults)
-        if include_defaults or self.constraints.json != self.anything.json:
-            json["metadata"] = dict(sorted(self.constraints.json.items()))
-        return json
-
-    def check_shown(self) -> tuple[str, ...]:
-        """Return the name of the member that chooses the part of the elements to show, if any; raise for several."""
-        chosen = tuple(name for name in SHOWN if name in self.members and getattr(self, SHOWN[name].attribute))
-        if len(chosen) > 1:
-            raise invalid(f'"{chosen[0]}" and "{chosen[1]}" are mutually exclusive')
-        return chosen
-
-    def url_suffix(self) -> str:
-        for name in self.check_shown():
-            raise self.no_url_error(f"{name} specified")
-        return f"{self.format_name}:"
-
-    def no_url_error(self, what: str) -> StatusError:
-        """Return the error for a spec without a URL."""
-        return invalid(f"{self.format_name} URL syntax not supported with {what}")
 
     # --- the schema, as far as it is known before opening
 
@@ -343,7 +283,7 @@ class KeyedSpec(ArraySpec):
 
     def _new_type(self) -> DataType:
         wanted = self.schema.dtype
-        for name in self.check_shown():
+        for name in self.chosen():
             if name != "open_as_records":
                 raise invalid(f'"dtype" must be specified in "metadata" if "{name}" is specified')
         if wanted is None:
@@ -378,13 +318,6 @@ class KeyedSpec(ArraySpec):
             self.check_members(driver.metadata)
         if not self.schema._is_empty:
             driver.check_schema(self.schema)
-
-    def check_members(self, stored: Metadata) -> None:
-        """Raise unless a document has the members that the spec requires."""
-        for name, value in self.constraints.json.items():
-            found = stored.json.get(name, MISSING)
-            if name not in self.compared_otherwise and (found is MISSING or dump(value) != dump(found)):
-                raise mismatch(name, value, found)
 
 
 class KeyedDriver(NodeDriver):

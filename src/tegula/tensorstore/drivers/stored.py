@@ -11,18 +11,19 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from tegula import config
 from tegula.errors import AlreadyExistsError
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Bindings, Context, SpecBuilder
-from tegula.tensorstore.drivers.metadata import Metadata
+from tegula.tensorstore.drivers.metadata import Metadata, mismatch
 from tegula.tensorstore.errors import StatusError, annotate, status
 from tegula.tensorstore.json.binding import (
     MISSING,
     boolean,
+    dump,
     expected,
     in_member,
     invalid,
@@ -35,7 +36,7 @@ from tegula.tensorstore.json.binding import (
 from tegula.tensorstore.kvstore.kvstore import KvStore, open_bound
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening, OpenMode
 
-__all__ = ["ArraySpec", "BoundSpec", "SpecMember", "StoredSpec", "path_of"]
+__all__ = ["SHOWN", "ArraySpec", "BoundSpec", "SpecMember", "StoredSpec", "path_of"]
 
 FLAGS = ("open", "create", "delete_existing", "assume_metadata", "assume_cached_metadata")
 _TO_OPEN = OpenMode(open=True)
@@ -255,6 +256,14 @@ class StoredSpec(BoundSpec):
         return other
 
 
+SHOWN: Final = {
+    "field": SpecMember("field", string),
+    "open_as_void": SpecMember("void", boolean),
+    "open_as_records": SpecMember("records", boolean),
+}
+"""The members that choose the part of the elements to show."""
+
+
 class ArraySpec(StoredSpec):
     """A spec of a stored array.
 
@@ -264,19 +273,59 @@ class ArraySpec(StoredSpec):
         The ``metadata`` member.
     field : str
         Name of the field or column to show; empty if there is only one.
+    void, records : bool
+        Whether to show the bytes of whole elements, or whole elements with all their fields.
     """
+
+    format_name: ClassVar[str]
+    """The name of the format in tegula, which is also the URL scheme."""
 
     anything: ClassVar[Metadata] = Metadata()
     """Constraints that any array meets."""
+
+    compared_otherwise: ClassVar[frozenset[str]] = frozenset()
+    """Members of a document that are compared by rules of their own."""
 
     key: str
     """Key of the array's metadata document, relative to the path."""
     constraints: Metadata
     field: str = ""
+    void: bool = False
+    records: bool = False
 
     def __init__(self) -> None:
         super().__init__()
         self.constraints = self.anything
+
+    @classmethod
+    @abstractmethod
+    def read_constraints(cls, members: dict[str, Any]) -> Metadata:
+        """Read the ``metadata`` of a spec."""
+
+    def read_members(self, members: dict[str, Any]) -> None:
+        super().read_members(members)
+        if "metadata" in members:
+            with member("metadata"):
+                metadata = obj(members.pop("metadata"))
+                self.constraints = self.read_constraints(metadata) if metadata else self.anything
+
+    def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
+        json = super().write_members(builder, include_defaults)
+        if include_defaults or self.constraints.json != self.anything.json:
+            json["metadata"] = dict(sorted(self.constraints.json.items()))
+        return json
+
+    def chosen(self) -> tuple[str, ...]:
+        """Return the name of the member that chooses the part of the elements to show, if any; raise for several."""
+        names = tuple(name for name in SHOWN if name in self.members and getattr(self, SHOWN[name].attribute))
+        if len(names) > 1:
+            raise invalid(f'"{names[0]}" and "{names[1]}" are mutually exclusive')
+        return names
+
+    def url_suffix(self) -> str:
+        for name in self.chosen():
+            raise invalid(f"{self.format_name} URL syntax not supported with {name} specified")
+        return f"{self.format_name}:"
 
     @abstractmethod
     def open_existing(self, kvstore: KvStore, flags: OpenMode) -> Driver | None:
@@ -324,6 +373,13 @@ class ArraySpec(StoredSpec):
     def shown_key(self, kvstore: KvStore) -> str:
         """Return the document's key for messages."""
         return kvstore._describe_key(self.key)
+
+    def check_members(self, stored: Metadata) -> None:
+        """Raise unless a document has the members that the spec requires."""
+        for name, value in self.constraints.json.items():
+            found = stored.json.get(name, MISSING)
+            if name not in self.compared_otherwise and (found is MISSING or dump(value) != dump(found)):
+                raise mismatch(name, value, found)
 
     # --- other specs
 

@@ -28,9 +28,9 @@ from tegula.tensorstore.constraints.codec_spec import (
 )
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.zarr3_codecs import Layout
-from tegula.tensorstore.drivers.keyed import SHOWN, KeyedDriver, KeyedSpec
+from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
 from tegula.tensorstore.drivers.metadata import Metadata, Reader, ReadFill, fill_of_spec
-from tegula.tensorstore.drivers.stored import SpecMember
+from tegula.tensorstore.drivers.stored import SHOWN, SpecMember
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json.binding import dump, integer, invalid, known_only, member, one_of, string, take
 from tegula.tensorstore.kvstore.kvstore import KvStore
@@ -62,7 +62,7 @@ class ZarrSpec(KeyedSpec):
         separator = take(members, "key_encoding", self._key_encoding)
         if separator is not None:
             self.constraints = replace(self.constraints, json={**self.constraints.json, _SEPARATOR: separator})
-        self.check_shown()
+        self.chosen()
         if (shown := self.shown) is not None:
             rank = self.get_rank()
             self.schema._set_dtype(shown.dtype)
@@ -80,7 +80,7 @@ class ZarrSpec(KeyedSpec):
 
     def url_suffix(self) -> str:
         if self.key != zarr2.SHAPE_KEY:
-            raise self.no_url_error("non-default metadata_key")
+            raise invalid("zarr2 URL syntax not supported with non-default metadata_key")
         return super().url_suffix()
 
     @staticmethod

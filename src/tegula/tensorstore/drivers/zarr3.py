@@ -35,7 +35,7 @@ from tegula.tensorstore.constraints.zarr3_codecs import (
     merge_chains,
 )
 from tegula.tensorstore.drivers.elements import Elements
-from tegula.tensorstore.drivers.keyed import SHOWN, KeyedDriver, KeyedSpec
+from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
 from tegula.tensorstore.drivers.metadata import (
     Metadata,
     Ranks,
@@ -48,7 +48,7 @@ from tegula.tensorstore.drivers.metadata import (
     ranks,
     units_to_json,
 )
-from tegula.tensorstore.drivers.stored import SpecMember
+from tegula.tensorstore.drivers.stored import SHOWN, SpecMember
 from tegula.tensorstore.errors import StatusError, annotate
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json.binding import MISSING, dump, integer, invalid, member, naming, obj, one_of, string
@@ -77,7 +77,7 @@ class Zarr3Spec(KeyedSpec):
 
     def read_members(self, members: dict[str, Any]) -> None:
         super().read_members(members)
-        self.check_shown()
+        self.chosen()
         wanted, shown, data_type = self.schema.dtype, self.shown, self.constraints.data_type
         if shown is None and data_type is not None and data_type.numpy.names is None:
             shown = Elements(data_type)  # the field that it lacks is an error on opening
