@@ -299,6 +299,19 @@ class Schema(Constraints, Indexable):
             new._dimension_units = units_through(self._dimension_units, transform)
         return new
 
+    def _required(self, name: str) -> Any:
+        """Return a property; raise if it is unconstrained."""
+        value = getattr(self, name)
+        if value is None:
+            raise invalid(f"{name} must be specified")
+        return value
+
+    def _refuse(self, *names: str, by: str = "") -> None:
+        """Raise if there are constraints on properties that a driver lacks."""
+        for name in names:
+            if getattr(self, name) is not None:
+                raise invalid(f"{name} not supported{by}")
+
     def _set_rank(self, rank: int, name: str = "rank") -> None:
         """Set the rank; `name` is the argument that errors refer to."""
         if self._rank is not None and self._rank != rank:

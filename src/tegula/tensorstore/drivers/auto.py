@@ -9,10 +9,10 @@ from tegula.errors import StoreError
 from tegula.stores import Store
 from tegula.stores.targets.paths import local_path
 from tegula.tensorstore.constraints.dtypes import dtype
-from tegula.tensorstore.drivers.stored import SpecMember, StoredSpec
+from tegula.tensorstore.drivers.stored import StoredSpec
 from tegula.tensorstore.errors import invalid, status
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import Driver, Opening, OpenMode, find_driver
+from tegula.tensorstore.spec.interface import Driver, Opening, OpenMode, SpecMember, find_driver
 from tegula.tensorstore.spec.spec import Spec
 from tegula.views import documents, specs
 

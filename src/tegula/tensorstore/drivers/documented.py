@@ -32,12 +32,12 @@ from tegula.tensorstore.constraints.fill_values import as_dtype
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.drivers.metadata import Metadata, Ranks, Reader, effective_domain
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
-from tegula.tensorstore.drivers.stored import SHOWN, ArraySpec, SpecMember
+from tegula.tensorstore.drivers.stored import SHOWN, ArraySpec
 from tegula.tensorstore.errors import as_status, status
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json.binding import dump, invalid, known_only, member, obj, take
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import Driver, OpenMode, ResizeOptions
+from tegula.tensorstore.spec.interface import Driver, OpenMode, ResizeOptions, SpecMember
 
 __all__ = ["BcolzSpec", "Zarr1Spec"]
 
@@ -124,11 +124,9 @@ class DocumentedSpec(ArraySpec):
 
     def _new_metadata(self, fmt: Format) -> ArrayMetadata:
         """Describe a new array: as `tegula.create_array` does it, with what the spec gives."""
-        wanted, domain, fill = self.schema.dtype, self.get_domain(), self.schema.fill_value
         if self.field:
             raise invalid("a column can only be created together with its table")
-        if wanted is None:
-            raise invalid("dtype must be specified")
+        wanted, domain, fill = self.schema._required("dtype"), self.get_domain(), self.schema.fill_value
         if domain is None or any(size >= 2**62 for size in domain.shape):
             raise invalid("domain must be specified")
         if any(domain.inclusive_min):

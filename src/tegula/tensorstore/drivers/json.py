@@ -15,14 +15,14 @@ from tegula.errors import ConflictError, TegulaError
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.schema import Schema
-from tegula.tensorstore.drivers.stored import SpecMember, StoredSpec
-from tegula.tensorstore.errors import annotate, as_status, invalid, status
+from tegula.tensorstore.drivers.stored import StoredSpec
+from tegula.tensorstore.errors import annotate, as_status, status
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json.binding import MISSING, dump, known_only, string
 from tegula.tensorstore.json.pointer import checked_pointer, replaced, resolve
 from tegula.tensorstore.json.values import parse, to_json_value
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import Driver, Opening, OpenMode
+from tegula.tensorstore.spec.interface import Driver, Opening, OpenMode, SpecMember
 
 if TYPE_CHECKING:
     from tegula.indexing import Transform
@@ -60,24 +60,11 @@ class JsonSpec(StoredSpec):
         """Refuse constraints that JSON values do not support, and set their data type and rank."""
         schema = self.schema
         schema._set_dtype(dtypes.json)
-        if schema.rank:
-            text = f"Rank specified by rank (0) does not match existing rank specified by schema ({schema.rank})"
-            raise invalid(text)
-        if schema.fill_value is not None:
-            raise invalid("fill_value not supported by json driver")
-        if schema.codec is not None:
-            raise invalid("codec not supported by json driver")
-        if schema.rank is None:
-            schema._set_rank(0)
+        schema._refuse("fill_value", "codec", by=" by json driver")
+        schema._set_rank(0)
 
     def get_schema(self) -> Schema:
-        schema = self.schema.copy()
-        if schema.domain is None:
-            schema._set_domain(_SCALAR)
-        return schema
-
-    def get_domain(self) -> IndexDomain | None:
-        return _SCALAR
+        return self.schema.copy()._put(domain=_SCALAR)
 
     def merge(self, *, flags: OpenMode | None = None, schema: Schema | None = None, **options: Any) -> JsonSpec:
         other = super().merge(**options)

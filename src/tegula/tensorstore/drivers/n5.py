@@ -128,7 +128,7 @@ class N5Spec(KeyedSpec):
             raise mismatch("axes", wanted, found)
 
     def _new_fill(self, data_type: DataType, shown: Elements) -> npt.NDArray[Any] | None:
-        _refuse_fill(self.schema)
+        self.schema._refuse("fill_value", by=" by N5")
         return None
 
     def new_members(
@@ -181,7 +181,7 @@ class N5Driver(KeyedDriver):
 
     def check_schema(self, schema: Schema) -> None:
         super().check_schema(schema)
-        _refuse_fill(schema)
+        schema._refuse("fill_value", by=" by N5")
         wanted = schema.dimension_units or ()
         if any(unit is not None and found is None for unit, found in zip(wanted, self.dimension_units)):
             raise status("FAILED_PRECONDITION", "The array does not meet the schema: it has no dimension_units")
@@ -227,8 +227,3 @@ def _units(units: tuple[str, ...] | None, lengths: tuple[float, ...] | None, ran
 def _check_size(chunks: tuple[int, ...], data_type: DataType) -> None:
     if prod(chunks) * data_type.itemsize > _MOST_BYTES:
         raise invalid(f'"blockSize" of {[*chunks]} with data type {data_type} exceeds 2 GiB')
-
-
-def _refuse_fill(schema: Schema) -> None:
-    if schema.fill_value is not None:
-        raise invalid("fill_value not supported by N5")

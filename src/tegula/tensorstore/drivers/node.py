@@ -110,17 +110,10 @@ class NodeDriver(Driver):
         """Raise unless the array meets a schema."""
         actual = Schema()
         try:
-            actual._set_domain(self.domain)
-            actual._set_dtype(self.dtype)
-            if schema.rank is not None:
-                actual._set_rank(schema.rank)
-            if schema.dtype is not None:
-                actual._set_dtype(schema.dtype)
-            if schema.domain is not None:
-                actual._set_domain(schema.domain)
-            if schema._chunk_layout is not None:
-                actual._set_chunk_layout(self.chunk_layout)
-                actual._set_chunk_layout(schema.chunk_layout)
+            actual._put(domain=self.domain, dtype=self.dtype)
+            actual._put(rank=schema.rank, dtype=schema.dtype, domain=schema.domain)
+            if (layout := schema._chunk_layout) is not None:
+                actual._put(chunk_layout=self.chunk_layout)._put(chunk_layout=layout)
             if schema.codec is not None and self.codec is not None:
                 self.codec._merged(schema.codec)
             units = zip(self.dimension_units or (), schema.dimension_units or ())
@@ -129,9 +122,7 @@ class NodeDriver(Driver):
         except StatusError as error:
             text = f"The array does not meet the schema: {error.sentence}"
             raise status("FAILED_PRECONDITION", text) from None
-        if schema._chunk_layout is not None and any(
-            size and size > 0 for size in schema.chunk_layout.codec_chunk.shape or ()
-        ):
+        if layout is not None and any(size and size > 0 for size in layout.codec_chunk.shape or ()):
             raise invalid("codec_chunk_shape not supported")
         if schema.fill_value is not None:
             self._check_fill(schema.fill_value)

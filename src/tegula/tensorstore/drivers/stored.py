@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
-from typing import Any, ClassVar, Final, NamedTuple, Self
+from typing import Any, ClassVar, Final, Self
 
-from tegula import config
 from tegula.errors import AlreadyExistsError
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema import Schema
-from tegula.tensorstore.context import Bindings, Context, SpecBuilder
+from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.metadata import Metadata, mismatch
 from tegula.tensorstore.errors import StatusError, annotate, status
 from tegula.tensorstore.json.binding import (
@@ -27,100 +26,17 @@ from tegula.tensorstore.json.binding import (
     expected,
     in_member,
     invalid,
-    known_only,
     member,
     obj,
     string,
     take,
 )
 from tegula.tensorstore.kvstore.kvstore import KvStore, open_bound
-from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening, OpenMode
+from tegula.tensorstore.spec.interface import FLAGS, Driver, DriverSpec, Opening, OpenMode, SpecMember
 
-__all__ = ["SHOWN", "ArraySpec", "BoundSpec", "SpecMember", "StoredSpec", "path_of"]
+__all__ = ["SHOWN", "ArraySpec", "StoredSpec", "path_of"]
 
-FLAGS = ("open", "create", "delete_existing", "assume_metadata", "assume_cached_metadata")
 _TO_OPEN = OpenMode(open=True)
-_ONLY_IF_GIVEN = frozenset(("metadata_cache_pool",))  # by default, `cache_pool` is used
-
-
-class SpecMember(NamedTuple):
-    """A member of a spec: the attribute with its value, whose default is that of the class, and its reader.
-
-    If it `is_shown`, it is written together with other defaults.
-    """
-
-    attribute: str
-    read: Callable[[Any], Any]
-    is_shown: bool = False
-
-
-class BoundSpec(DriverSpec):
-    """A spec with resources of a context and a schema."""
-
-    resource_kinds: ClassVar[Mapping[str, str]] = {"data_copy_concurrency": "data_copy_concurrency"}
-    """The members that are resources, with the kind of each."""
-    members: ClassVar[Mapping[str, SpecMember]] = {}
-    """The members with defaults."""
-
-    def __init__(self) -> None:
-        self.kvstore = None
-        self.schema = Schema()
-        self.bindings = Bindings(self.resource_kinds)
-
-    @classmethod
-    def from_json(cls, json: dict[str, Any]) -> Self:
-        members = obj(json)
-        self = cls()
-        if "schema" in members:
-            self.schema = take(members, "schema", lambda value: Schema(obj(value)))
-        self.schema._bind_members(members, ("dtype", "rank"))
-        self.bindings.take(members, only_if_given=_ONLY_IF_GIVEN & self.resource_kinds.keys())
-        self.read_members(members)
-        known_only(members)
-        return self
-
-    def read_members(self, members: dict[str, Any]) -> None:
-        """Remove the driver's own members from a spec and read them."""
-        for name, (attribute, read, _) in self.members.items():
-            if name in members:
-                setattr(self, attribute, take(members, name, read))
-
-    def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
-        """Write the driver's own members."""
-        json = {}
-        for name, (attribute, _, is_shown) in self.members.items():
-            value, default = getattr(self, attribute), getattr(type(self), attribute)
-            if default is None:  # true is left out, as by TensorStore, unless the setting is another one
-                usual = config.current().missing_chunks == "fill"
-                value, default = (usual, usual) if value is None else (value, usual or None)
-            if (include_defaults and is_shown) or value != default or type(value) is not type(default):
-                json[name] = value
-        return json
-
-    def write(self, builder: SpecBuilder, include_defaults: bool = False) -> dict[str, Any]:
-        json: dict[str, Any] = {"driver": self.name}
-        self.bindings.write(json, builder, include_defaults)
-        schema = self.schema.to_json(include_defaults)
-        if "dtype" in schema:
-            json["dtype"] = schema["dtype"]
-        shown = schema if include_defaults else {k: v for k, v in schema.items() if k not in ("dtype", "rank")}
-        if shown or include_defaults:
-            json["schema"] = shown
-        return {**json, **self.write_members(builder, include_defaults)}
-
-    def stripped(self) -> Self:
-        other = copy(self)
-        other.bindings = self.bindings.stripped()
-        return other
-
-    def merge(
-        self, *, flags: OpenMode | None = None, kvstore: Any = None, schema: Schema | None = None, **options: Any
-    ) -> Self:
-        other = copy(self)
-        if schema is not None:
-            other.schema = self.schema.copy()
-            other.schema._merge(schema)
-        return other
 
 
 def _recheck(value: Any) -> Any:
@@ -132,10 +48,11 @@ def _recheck(value: Any) -> Any:
     raise expected('boolean, number, or "open"', value)
 
 
-class StoredSpec(BoundSpec):
+class StoredSpec(DriverSpec):
     """A spec with ``kvstore``, cache options, flags and schema."""
 
     is_plain: ClassVar[bool] = True
+    parts: ClassVar[tuple[str, ...]] = ("kvstore",)
     directory: ClassVar[bool] = True
     """Whether the path of the key-value store is a directory, which ends with a slash."""
     creates: ClassVar[bool] = True
@@ -197,20 +114,6 @@ class StoredSpec(BoundSpec):
         if self.kvstore is not None:
             json["kvstore"] = self.kvstore._build(builder, include_defaults)
         return {**json, **write_flags(self.flags, include_defaults)} if self.creates else json
-
-    def bound(self, context: Context) -> Self:
-        other = self.__copy__()
-        home = self.bindings.home(context)
-        other.bindings = self.bindings.bound(home)
-        if self.kvstore is not None:
-            other.kvstore = self.kvstore._bound(home)
-        return other
-
-    def stripped(self) -> Self:
-        other = super().stripped()
-        if self.kvstore is not None:
-            other.kvstore = self.kvstore._stripped()
-        return other
 
     def merge(
         self, *, flags: OpenMode | None = None, kvstore: Any = None, schema: Schema | None = None, **options: Any

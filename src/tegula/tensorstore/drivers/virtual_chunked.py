@@ -124,17 +124,10 @@ class VirtualChunkedDriver(Driver):
     ) -> None:
         if read_function is None and write_function is None:
             raise invalid("Must specify `read_function`, `write_function`, or both")
-        if schema.dtype is None:
-            raise invalid("dtype must be specified")
-        if schema.rank is None:
-            raise invalid("rank must be specified")
-        if schema.fill_value is not None:
-            raise invalid("fill_value not supported")
-        if schema.codec is not None:
-            raise invalid("codec not supported")
+        self.dtype, rank = schema._required("dtype"), schema._required("rank")
+        schema._refuse("fill_value", "codec")
         self._read_function, self._write_function, self._loop = read_function, write_function, loop or running_loop()
-        self.dtype = schema.dtype
-        domain = IndexDomain(schema.rank) if schema.domain is None else schema.domain
+        domain = IndexDomain(rank) if schema.domain is None else schema.domain
         self.domain = domain.mark_bounds_implicit[False] if domain.rank else domain
         self.dimension_units = schema.dimension_units
         origin, chunks, self._order = _grid(self.domain, schema.chunk_layout)

@@ -30,10 +30,11 @@ from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.zarr3_codecs import Layout
 from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
 from tegula.tensorstore.drivers.metadata import Metadata, Reader, ReadFill, fill_of_spec
-from tegula.tensorstore.drivers.stored import SHOWN, SpecMember
+from tegula.tensorstore.drivers.stored import SHOWN
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json.binding import dump, integer, invalid, known_only, member, one_of, string, take
 from tegula.tensorstore.kvstore.kvstore import KvStore
+from tegula.tensorstore.spec.interface import SpecMember
 
 __all__ = ["ZarrDriver", "ZarrSpec"]
 

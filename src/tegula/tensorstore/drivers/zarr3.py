@@ -48,12 +48,12 @@ from tegula.tensorstore.drivers.metadata import (
     ranks,
     units_to_json,
 )
-from tegula.tensorstore.drivers.stored import SHOWN, SpecMember
+from tegula.tensorstore.drivers.stored import SHOWN
 from tegula.tensorstore.errors import StatusError, annotate
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json.binding import MISSING, dump, integer, invalid, member, naming, obj, one_of, string
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import on_demand
+from tegula.tensorstore.spec.interface import SpecMember, on_demand
 
 __all__ = ["Zarr3Driver", "Zarr3Spec"]
 

@@ -7,23 +7,25 @@ conversion of values. A `DriverSpec` is immutable: methods such as `merge` retur
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, Self, TypeAlias, TypeVar, cast
 
 import numpy.typing as npt
 
-from tegula.tensorstore.context import SpecBuilder
+from tegula import config
+from tegula.tensorstore.constraints.schema import Schema
+from tegula.tensorstore.context import Bindings, SpecBuilder
 from tegula.tensorstore.errors import invalid, status, type_error
+from tegula.tensorstore.json.binding import known_only, obj, take
 
 if TYPE_CHECKING:
     from tegula.indexing import Transform
     from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
     from tegula.tensorstore.constraints.codec_spec import CodecSpec
     from tegula.tensorstore.constraints.dtypes import dtype
-    from tegula.tensorstore.constraints.schema import Schema
     from tegula.tensorstore.constraints.unit import Unit
     from tegula.tensorstore.context import Context
     from tegula.tensorstore.future import Batch
@@ -34,18 +36,21 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DRIVERS",
+    "FLAGS",
     "URL_SCHEMES",
     "Driver",
     "DriverSpec",
     "OpenMode",
     "Opening",
     "ResizeOptions",
+    "SpecMember",
     "find_driver",
     "mode_of",
     "on_demand",
 ]
 
 T = TypeVar("T")
+_ONLY_IF_GIVEN: Final = frozenset(("metadata_cache_pool",))  # by default, `cache_pool` is used
 
 Mode: TypeAlias = Literal["r", "w", "rw"]
 
@@ -147,6 +152,9 @@ class OpenMode:
         if wrong:
             raise invalid(f"Cannot specify an open mode of {wrong}")
         return self
+
+
+FLAGS: Final = tuple(field.name for field in fields(OpenMode))
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,8 +328,22 @@ class Driver(ABC):
         raise status("UNIMPLEMENTED", "Storage statistics not supported")
 
 
+class SpecMember(NamedTuple):
+    """A member of a spec: the attribute with its value, whose default is that of the class, and its reader.
+
+    If it `is_shown`, it is written together with other defaults.
+    """
+
+    attribute: str
+    read: Callable[[Any], Any]
+    is_shown: bool = False
+
+
 class DriverSpec(ABC):
     """The description of an array of one driver, in the array's own coordinates.
+
+    A driver reads its own members in `read_members`, writes them in `write_members`, and derives a schema from them in
+    `get_schema`.
 
     Attributes
     ----------
@@ -339,10 +361,21 @@ class DriverSpec(ABC):
     uses_kvstore: ClassVar[bool] = True
     is_plain: ClassVar[bool] = False
     """Whether specs with the same JSON may share an object, as they have no values or resources of their own."""
+    resource_kinds: ClassVar[Mapping[str, str]] = {"data_copy_concurrency": "data_copy_concurrency"}
+    """The members that are resources, with the kind of each."""
+    members: ClassVar[Mapping[str, SpecMember]] = {}
+    """The members with defaults."""
+    parts: ClassVar[tuple[str, ...]] = ()
+    """The attributes that are specs, or lists of specs, with resources of their own."""
 
     kvstore: Any
     schema: Schema
     flags: OpenMode
+
+    def __init__(self) -> None:
+        self.kvstore = None
+        self.schema = Schema()
+        self.bindings = Bindings(self.resource_kinds)
 
     def __copy__(self) -> Self:
         return _copied(self)
@@ -350,13 +383,47 @@ class DriverSpec(ABC):
     # --- JSON
 
     @classmethod
-    @abstractmethod
-    def from_json(cls, json: dict[str, Any]) -> DriverSpec:
+    def from_json(cls, json: dict[str, Any]) -> Self:
         """Read the members of a spec (the caller has removed ``transform`` and ``driver``)."""
+        members = obj(json)
+        self = cls()
+        if "schema" in members:
+            self.schema = take(members, "schema", lambda value: Schema(obj(value)))
+        self.schema._bind_members(members, ("dtype", "rank"))
+        self.bindings.take(members, only_if_given=_ONLY_IF_GIVEN & self.resource_kinds.keys())
+        self.read_members(members)
+        known_only(members)
+        return self
 
-    @abstractmethod
+    def read_members(self, members: dict[str, Any]) -> None:
+        """Remove the driver's own members from a spec and read them."""
+        for name, (attribute, read, _) in self.members.items():
+            if name in members:
+                setattr(self, attribute, take(members, name, read))
+
+    def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
+        """Write the driver's own members."""
+        json = {}
+        for name, (attribute, _, is_shown) in self.members.items():
+            value, default = getattr(self, attribute), getattr(type(self), attribute)
+            if default is None:  # true is left out, as by TensorStore, unless the setting is another one
+                usual = config.current().missing_chunks == "fill"
+                value, default = (usual, usual) if value is None else (value, usual or None)
+            if (include_defaults and is_shown) or value != default or type(value) is not type(default):
+                json[name] = value
+        return json
+
     def write(self, builder: SpecBuilder, include_defaults: bool = False) -> dict[str, Any]:
         """Return all members including ``driver`` but not ``transform``; `builder` finishes the resources."""
+        json: dict[str, Any] = {"driver": self.name}
+        self.bindings.write(json, builder, include_defaults)
+        schema = self.schema.to_json(include_defaults)
+        if "dtype" in schema:
+            json["dtype"] = schema["dtype"]
+        shown = schema if include_defaults else {k: v for k, v in schema.items() if k not in ("dtype", "rank")}
+        if shown or include_defaults:
+            json["schema"] = shown
+        return {**json, **self.write_members(builder, include_defaults)}
 
     def url_suffix(self) -> str:
         """Return the URL components after those of the kvstore."""
@@ -364,13 +431,23 @@ class DriverSpec(ABC):
 
     # --- resources
 
-    def bound(self, context: Context) -> DriverSpec:
+    def bound(self, context: Context) -> Self:
         """Return the spec with its resources bound to a context."""
-        return self
+        home = self.bindings.home(context)
+        return self._with_parts(self.bindings.bound(home), lambda part: part._bound(home))
 
-    def stripped(self) -> DriverSpec:
+    def stripped(self) -> Self:
         """Return the spec without resources; those of the context are used when it is opened."""
-        return self
+        return self._with_parts(self.bindings.stripped(), lambda part: part._stripped())
+
+    def _with_parts(self, bindings: Bindings, change: Callable[[Any], Any]) -> Self:
+        other = _copied(self)
+        other.bindings = bindings
+        for name in self.parts:
+            part = getattr(self, name)
+            if part is not None:
+                setattr(other, name, [change(spec) for spec in part] if isinstance(part, list) else change(part))
+        return other
 
     def unbound(self) -> DriverSpec:
         """Return the spec with bound resources replaced by their specs."""
@@ -399,10 +476,9 @@ class DriverSpec(ABC):
 
     # --- derived specs
 
-    @abstractmethod
     def merge(
         self, *, flags: OpenMode | None = None, kvstore: Any = None, schema: Schema | None = None, **options: Any
-    ) -> DriverSpec:
+    ) -> Self:
         """Return the spec with further constraints.
 
         Parameters
@@ -417,6 +493,11 @@ class DriverSpec(ABC):
             ``minimal``, to drop members that only matter when the array is created; ``recheck_cached_metadata`` and
             ``recheck_cached_data``.
         """
+        other = _copied(self)
+        if schema is not None:
+            other.schema = self.schema.copy()
+            other.schema._merge(schema)
+        return other
 
     def described(self, members: dict[str, Any], data_type: dtype) -> DriverSpec:
         """Return the spec of an open array, with the given members and without flags and constraints."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import marshal
 import os
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -26,13 +26,12 @@ from tegula.tensorstore.index.transform import Indexable, IndexTransform, compos
 from tegula.tensorstore.json.binding import MISSING, integer, member, obj, only_json, string
 from tegula.tensorstore.json.values import pretty, to_json_value
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening, OpenMode, find_driver
+from tegula.tensorstore.spec.interface import FLAGS, Driver, DriverSpec, Opening, OpenMode, find_driver
 from tegula.tensorstore.spec.urls import driver_json_of_url, url_of
 
 __all__ = ["OpenMode", "Spec"]
 
-_FLAGS = tuple(field.name for field in fields(OpenMode))
-_MODES = frozenset(("open_mode", *_FLAGS))
+_MODES = frozenset(("open_mode", *FLAGS))
 _SCHEMA = ("rank", "dtype", "domain", "shape", "chunk_layout", "codec", "fill_value", "dimension_units", "schema")
 _MAX_ENTRIES, _MAX_KEY_BYTES, _MARSHAL_VERSION = 256, 2**14, 2
 _known: dict[bytes, tuple[DriverSpec, IndexTransform | None]] = {}  # immutable specs by their JSON
@@ -49,15 +48,15 @@ def merged_flags(flags: OpenMode, options: dict[str, Any]) -> OpenMode:
     mode = options.pop("open_mode", None)
     if mode is not None:
         checked("open_mode", mode, OpenMode)
-    requested = [bool(options.pop(name, None)) for name in _FLAGS]
-    before = [getattr(flags, name) for name in _FLAGS]
-    wanted = [False] * len(_FLAGS) if mode is None else [getattr(mode, name) for name in _FLAGS]
+    requested = [bool(options.pop(name, None)) for name in FLAGS]
+    before = [getattr(flags, name) for name in FLAGS]
+    wanted = [False] * len(FLAGS) if mode is None else [getattr(mode, name) for name in FLAGS]
     return _merged(tuple(before), tuple([flag or in_mode for flag, in_mode in zip(requested, wanted)]))
 
 
 @cache
 def _merged(before: tuple[bool, ...], requested: tuple[bool, ...]) -> OpenMode:
-    old, chosen = dict(zip(_FLAGS, before)), dict(zip(_FLAGS, requested))
+    old, chosen = dict(zip(FLAGS, before)), dict(zip(FLAGS, requested))
     if not (chosen["open"] or chosen["create"]):
         chosen = {name: value or old[name] for name, value in chosen.items()}
     if chosen["assume_metadata"]:
@@ -283,6 +282,15 @@ class Spec(Indexable):
         full_view = identity(driver.domain)
         return driver, None if self._view == full_view else compose(full_view, self._view)
 
+    def _bound(self, context: Context) -> Spec:
+        return Spec._of(self._driver.bound(context), self._view)
+
+    def _stripped(self) -> Spec:
+        return Spec._of(self._driver.stripped(), self._view)
+
+    def _merged(self, **options: Any) -> Spec:
+        return Spec._of(self._driver.merge(**options), self._view)
+
     # --- JSON
 
     def to_json(self, include_defaults: bool = False) -> dict[str, Any]:
@@ -363,7 +371,7 @@ def _updated(spec: Spec, options: dict[str, Any]) -> Spec:
     """Return a spec with further constraints, given as in `Spec.update`."""
     options = {name: value for name, value in options.items() if value is not None}
     if len(options) == 1 and "context" in options:
-        return Spec._of(spec._driver.bound(checked("context", options["context"], Context)), spec._view)
+        return spec._bound(checked("context", options["context"], Context))
     # changes of the driver's members
     flags = merged_flags(spec._driver.flags, options)
     changes: dict[str, Any] = {}

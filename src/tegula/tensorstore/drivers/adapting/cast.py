@@ -35,6 +35,7 @@ class CastSpec(VirtualSpec):
     """The spec of a converted array; the base has no view, as its view becomes that of the cast."""
 
     name: ClassVar[str] = "cast"
+    parts: ClassVar[tuple[str, ...]] = ("base",)
     resource_kinds: ClassVar[Mapping[str, str]] = {}
     base: Spec
     inner_view: IndexTransform | None = None
@@ -62,9 +63,6 @@ class CastSpec(VirtualSpec):
             json["rank"] = rank
         return {"base": dict(sorted(json.items()))}
 
-    def parts(self) -> dict[str, Any]:
-        return {"base": self.base}
-
     def get_schema(self) -> Schema:
         schema = self.schema.copy()
         below = self.base.schema
@@ -87,9 +85,7 @@ class CastSpec(VirtualSpec):
                 other.schema.update(dtype=schema.dtype)
             json = {name: value for name, value in schema.to_json().items() if name not in ("dtype", "fill_value")}
             base_schema = Schema(json) if json else None
-        base = self.base
-        below = base._driver.merge(schema=base_schema, **options)
-        other.base = Spec._of(below, base._view)
+        other.base = self.base._merged(schema=base_schema, **options)
         other.kvstore = other.base.kvstore
         return other
 
@@ -103,16 +99,15 @@ class CastSpec(VirtualSpec):
         return f"{self.base._driver.url_suffix()}|cast:{self.schema.dtype.name}"
 
     def open(self, request: Opening) -> Driver:
-        if self.schema.dtype is None:
-            raise invalid("dtype must be specified")
+        dtype = self.schema._required("dtype")
         read, write = request.read, request.write
         driver, _ = self.base._open(request)
-        stored, wanted = driver.dtype.name, self.schema.dtype.name
+        stored, wanted = driver.dtype.name, dtype.name
         if read and not write and not convertible(stored, wanted):
             raise invalid(f"Read access requires unsupported {stored} -> {wanted} conversion")
         if write and not read and not convertible(wanted, stored):
             raise invalid(f"Write access requires unsupported {wanted} -> {stored} conversion")
-        return CastDriver(driver, self.schema.dtype)
+        return CastDriver(driver, dtype)
 
 
 class CastDriver(AdapterDriver):

@@ -37,6 +37,7 @@ class DownsampleSpec(VirtualSpec):
     """The spec of a downsampled array."""
 
     name: ClassVar[str] = "downsample"
+    parts: ClassVar[tuple[str, ...]] = ("base",)
     resource_kinds: ClassVar[Mapping[str, str]] = {}
     base: Spec
     factors: tuple[int, ...]
@@ -72,9 +73,6 @@ class DownsampleSpec(VirtualSpec):
         if not include_defaults and self.schema.dtype is not None:
             base.pop("dtype", None)
         return {"base": base, "downsample_factors": list(self.factors), "downsample_method": self.method}
-
-    def parts(self) -> dict[str, Any]:
-        return {"base": self.base}
 
     def get_domain(self) -> IndexDomain | None:
         domain = self.base.domain

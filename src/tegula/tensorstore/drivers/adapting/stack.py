@@ -102,6 +102,7 @@ class StackSpec(VirtualSpec):
     """The spec of a stack."""
 
     name: ClassVar[str] = "stack"
+    parts: ClassVar[tuple[str, ...]] = ("layers",)
     layers: list[Spec]
 
     def read_members(self, members: dict[str, Any]) -> None:
@@ -115,9 +116,6 @@ class StackSpec(VirtualSpec):
 
     def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
         return {"layers": [layer._write(builder, include_defaults) for layer in self.layers]}
-
-    def parts(self) -> dict[str, Any]:
-        return {"layers": self.layers}
 
     def get_domain(self) -> IndexDomain | None:
         if self.schema.domain is not None:
