@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 
 from tegula.runtime.frozen import attribute
+from tegula.tensorstore.constraints.chunk_shapes import Extents, choose_shape
 from tegula.tensorstore.constraints.members import Constraints, Member
 from tegula.tensorstore.errors import checked, invalid, type_error
 from tegula.tensorstore.index.dim import Dim
@@ -449,6 +450,17 @@ class ChunkLayout(_Vectors):
         found = {kind: self._parts.get(f"{usage}_chunk_{kind}") for kind in _GRID_PARTS}
         grid._parts = {kind: vector for kind, vector in found.items() if vector is not None}
         return grid
+
+    def _chosen(self, rank: int, extents: Extents) -> tuple[int, ...]:
+        """Choose the shape of the chunks of an array with one grid; `rank` counts the first dimensions."""
+        grid = self._grid("read")
+        grid._merge(self._grid("write"))
+        return choose_shape(*grid._numbers(rank), extents)
+
+    @property
+    def _any_order(self) -> tuple[int, ...] | None:
+        """The order of the dimensions inside a chunk, as a hard or soft constraint."""
+        return self.inner_order or self.inner_order_soft_constraint
 
     def _only(self, part: str, hard: bool) -> Any:
         if part != "inner_order":

@@ -20,7 +20,7 @@ from tegula.tensorstore.constraints.chunk_layout import MAX_INDEX, ChunkLayout, 
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.fill_values import stripped
 from tegula.tensorstore.constraints.members import Constraints, Member
-from tegula.tensorstore.constraints.unit import Unit
+from tegula.tensorstore.constraints.unit import Unit, Units, merged_units
 from tegula.tensorstore.errors import StatusError, annotate, checked, index_error, invalid
 from tegula.tensorstore.index.domain import IndexDomain, merge_domains
 from tegula.tensorstore.index.output_maps import OutputIndexMap
@@ -30,7 +30,6 @@ from tegula.tensorstore.json.binding import (
     MISSING,
     array_of,
     check_rank,
-    dump,
     integer,
     optional,
     read_int64,
@@ -56,8 +55,7 @@ def layout_through(layout: ChunkLayout, transform: IndexTransform) -> ChunkLayou
         return layout.copy()  # without a rank, it constrains at most the number of elements
     sources = _sources(transform)
     view = ChunkLayout(rank=len(sources))
-    order = layout.inner_order or layout.inner_order_soft_constraint
-    if order is not None:
+    if (order := layout._any_order) is not None:
         view._set("inner_order", _order_through(order, transform), layout.inner_order is not None)
     for part, kind in layout._own.items():
         for hard in (True, False):
@@ -88,7 +86,7 @@ def _through(kind: str, value: Any, output_map: OutputIndexMap) -> Any:
     return -((offset - value) // stride) if stride > 0 else (offset - value) // -stride + 1
 
 
-def units_through(units: Sequence[Unit | None], transform: IndexTransform) -> tuple[Unit | None, ...]:
+def units_through(units: Units, transform: IndexTransform) -> Units:
     """Return the dimension units of a view; see `layout_through`."""
     through: list[Unit | None] = []
     for source in _sources(transform):
@@ -132,9 +130,6 @@ def _along(output_map: OutputIndexMap, rank: int, transform: IndexTransform, siz
         low = output_map.offset + (output_map.stride or 1) * dim.inclusive_min - origin
         positions = low + (output_map.stride or 1) * np.arange(dim.size)
     return positions.reshape([-1 if number == axis else 1 for number in range(rank)])
-
-
-Units: TypeAlias = "tuple[Unit | None, ...]"
 
 
 class Schema(Constraints, Indexable):
@@ -394,11 +389,7 @@ class Schema(Constraints, Indexable):
             return
         check_rank(len(units))
         self._set_rank(len(units), "dimension_units")
-        if (known := self._dimension_units) is not None:
-            if any(a != b for a, b in zip(known, units, strict=True) if a is not None and b is not None):
-                raise invalid(f"Cannot merge dimension units {_units_text(units)} and {_units_text(known)}")
-            units = tuple(b if a is None else a for a, b in zip(known, units, strict=True))
-        self._dimension_units = units
+        self._dimension_units = merged_units(self._dimension_units, units, Unit.to_json)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Schema):
@@ -425,10 +416,6 @@ def _units_argument(values: Any) -> Units:
     if isinstance(values, str):
         raise TypeError("one text")
     return tuple(None if value is None else value if isinstance(value, Unit) else Unit(value) for value in values)
-
-
-def _units_text(units: Units) -> str:
-    return "[" + ", ".join("null" if unit is None else dump(str(unit)) for unit in units) + "]"
 
 
 def _layout_to_json(schema: Schema, include_defaults: bool) -> Any:

@@ -25,7 +25,6 @@ from tegula.hierarchy.group import open_node
 from tegula.metadata.data_types import as_data_type, dtype_of_text
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
-from tegula.tensorstore.constraints.chunk_shapes import choose_shape
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.fill_values import as_dtype
@@ -53,10 +52,7 @@ class DocumentedSpec(ArraySpec):
 
     def new_chunks(self, shape: tuple[int, ...], itemsize: int) -> Any:
         """Choose the chunk shape of a new array from the constraints, as `tegula.create_array` takes it."""
-        layout = self.schema.chunk_layout
-        grid = layout.read_chunk
-        grid._merge(layout.write_chunk)
-        return choose_shape(*grid._numbers(len(shape)), shape)
+        return self.schema.chunk_layout._chosen(len(shape), shape)
 
     @abstractmethod
     def change(self, document: dict[str, Any], codec: Mapping[str, Any]) -> None:

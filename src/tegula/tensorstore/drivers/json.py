@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from math import isfinite
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 from urllib.parse import quote
 
 import numpy as np
@@ -66,16 +66,15 @@ class JsonSpec(StoredSpec):
     def get_schema(self) -> Schema:
         return self.schema.copy()._put(domain=_SCALAR)
 
-    def merge(self, *, flags: OpenMode | None = None, schema: Schema | None = None, **options: Any) -> JsonSpec:
+    def merge(self, *, flags: OpenMode | None = None, schema: Schema | None = None, **options: Any) -> Self:
         other = super().merge(**options)
-        assert isinstance(other, JsonSpec)
         if schema is not None:
             other.schema = schema.copy()
             other._check()
             other.schema._merge(self.schema)
         return other
 
-    def described(self, members: dict[str, Any], data_type: dtypes.dtype) -> JsonSpec:
+    def described(self, members: dict[str, Any], data_type: dtypes.dtype) -> Self:
         other = copy(self)
         other.schema = Schema(dtype=data_type, rank=0)
         return other

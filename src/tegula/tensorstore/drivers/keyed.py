@@ -30,9 +30,10 @@ from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema import Schema
+from tegula.tensorstore.constraints.unit import Units, merged_units
 from tegula.tensorstore.constraints.zarr3_codecs import Layout
 from tegula.tensorstore.drivers.elements import Elements, fill_of, shown_part, stored_fill
-from tegula.tensorstore.drivers.metadata import Metadata, Ranks, Units, effective_domain, merged_units, ranks
+from tegula.tensorstore.drivers.metadata import Metadata, Ranks, effective_domain, ranks
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
 from tegula.tensorstore.drivers.stored import ArraySpec, path_of
 from tegula.tensorstore.errors import StatusError, annotate, as_status, status
@@ -53,6 +54,10 @@ _UNSTORED = frozenset(("char", "byte", "json", "string", "ustring"))
 class KeyedSpec(ArraySpec):
     """A spec of an array with one metadata document."""
 
+    driver_type: ClassVar[type[Any]]
+    """The class of drivers."""
+    shape_member: ClassVar[str] = "shape"
+    """The name of the member with the shape of the array."""
     codec_members: ClassVar[str]
     """The names of the members that hold the codecs, for errors."""
     # --- defined by each format
@@ -83,11 +88,20 @@ class KeyedSpec(ArraySpec):
     ) -> dict[str, Any]:
         """Return the document of a new array whose domain has `rank` dimensions besides those of its elements."""
 
-    @abstractmethod
-    def driver(self, kvstore: KvStore, node: ArrayMetadata) -> KeyedDriver:
-        """Return the driver of an array."""
-
     # --- the schema, as far as it is known before opening
+
+    def read_members(self, members: dict[str, Any]) -> None:
+        super().read_members(members)
+        self.chosen()
+        self.complete_schema()
+
+    def complete_schema(self) -> None:
+        """Put into the schema what the metadata say; raise if they contradict it."""
+        if (shown := self.shown) is not None:
+            self.schema._set_dtype(shown.dtype)
+        self.schema._put(rank=self.get_rank())
+        if self.constraints is not self.anything or self.schema._domain is not None:
+            self.get_domain()  # refuses members that contradict each other
 
     def part_of(self, data_type: DataType) -> Elements:
         """Return the shown part of the elements of an array."""
@@ -224,7 +238,7 @@ class KeyedSpec(ArraySpec):
         if not flags._opens:
             raise self.already_exists_error(kvstore)
         try:
-            driver = self.driver(kvstore, node)
+            driver: KeyedDriver = self.driver_type(self, kvstore, node)
         except StatusError:
             raise
         except TegulaError as error:
@@ -262,7 +276,7 @@ class KeyedSpec(ArraySpec):
             raw = dump(self.new_document()).encode("utf-8", "surrogatepass")
             node = self.plain_format.parse({self.key: raw})
             assert isinstance(node, ArrayMetadata)
-            driver = self.driver(kvstore, self.completed(node))
+            driver: KeyedDriver = self.driver_type(self, kvstore, self.completed(node))
             self.check(driver)
         except TegulaError as error:
             raise self.undetermined_error(error) from None
@@ -324,6 +338,7 @@ class KeyedDriver(NodeDriver):
     """The driver of an array with one metadata document."""
 
     source: KeyedSpec
+    kvstore: KvStore
 
     def __init__(self, source: KeyedSpec, kvstore: KvStore, node: ArrayMetadata, *, write_empty: bool = False) -> None:
         shown = source.part_of(node.data_type)
@@ -359,14 +374,16 @@ class KeyedDriver(NodeDriver):
     def codec(self) -> CodecSpec | None:
         return self.source.codec_of(self.metadata)
 
-    def spec_members(self) -> dict[str, Any]:
-        members: dict[str, Any] = {"metadata": self.metadata.with_members(self.array.shape)}
+    def spec_members(self, **members: Any) -> dict[str, Any]:
+        shape = self.shown_coords(self.array.shape)
+        json = {**self.metadata.json, self.source.shape_member: [*shape], **members}
+        members = {"metadata": replace(self.metadata, json=json, shape=shape)}
         return members if self.elements.field is None else {**members, "field": self.elements.field}
 
     @property
     def attributes(self) -> Attributes:
         """The user's attributes, read from the store at each access."""
-        kvstore = self._kvstore()
+        kvstore = self.kvstore
         store, path, fmt = kvstore._store, path_of(kvstore), self.source.format(kvstore)
 
         def look() -> Mapping[str, Any]:
@@ -387,33 +404,26 @@ class KeyedDriver(NodeDriver):
 
         return Attributes(self.array, look, change)
 
-    def _kvstore(self) -> KvStore:
-        kvstore = self.kvstore
-        if kvstore is None:
-            raise status("FAILED_PRECONDITION", "the array has no kvstore")
-        return kvstore
-
     def depend(self, *, writes: bool) -> None:
-        kvstore = self.kvstore
-        if kvstore is not None and (staged := kvstore._staged) is not None:
-            staged.depend(kvstore._path + self.source.key, writes=writes)
+        if (staged := self.kvstore._staged) is not None:
+            staged.depend(self.kvstore._path + self.source.key, writes=writes)
 
     def _current(self) -> ArrayMetadata:
         """Return the array that the stored document describes now."""
-        kvstore = self._kvstore()
+        kvstore = self.kvstore
         raw = kvstore._store.get(kvstore._path + self.source.key)
         if raw is None:
             raise self._missing_document_error()
         return self._compatible(self.source.node_of(kvstore, {self.source.key: bytes(raw)}))
 
     def _missing_document_error(self) -> StatusError:
-        return status("FAILED_PRECONDITION", f"Metadata at {self.source.shown_key(self._kvstore())} does not exist")
+        return status("FAILED_PRECONDITION", f"Metadata at {self.source.shown_key(self.kvstore)} does not exist")
 
     def _compatible(self, node: ArrayMetadata) -> ArrayMetadata:
         """Return an array as it is stored now; raise unless it has the same chunks as when it was opened."""
         if node.has_chunks_of(self.array.metadata):
             return node
-        text = f"Updated metadata at {self.source.shown_key(self._kvstore())} is incompatible with existing metadata"
+        text = f"Updated metadata at {self.source.shown_key(self.kvstore)} is incompatible with existing metadata"
         raise status("FAILED_PRECONDITION", text)
 
     def resolve(self, *, fix_resizable_bounds: bool = False, batch: Batch | None = None) -> Driver:
@@ -430,7 +440,7 @@ class KeyedDriver(NodeDriver):
             raise status("INVALID_ARGUMENT", "Resize not supported because assume_metadata was specified")
         if any(bound is not None for bound in options.exclusive_max[: self.array.ndim]):
             self._check_other_fields(options)
-        kvstore, array = self._kvstore(), self.shared()
+        kvstore, array = self.kvstore, self.shared()
         # other documents may change at the same time
         fmt = self.source.format(kvstore).changed(keys=(self.source.key,))
 

@@ -7,14 +7,14 @@ them, so that those of a spec can be compared with those that are stored.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, Self, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
 
 import numpy.typing as npt
 
 from tegula.metadata.data_types import DataType
 from tegula.metadata.fill_value_json import fill_from_json
-from tegula.tensorstore.constraints.unit import Unit
+from tegula.tensorstore.constraints.unit import Units
 from tegula.tensorstore.constraints.zarr3_codecs import Chain
 from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.errors import StatusError, status
@@ -27,17 +27,13 @@ __all__ = [
     "Ranks",
     "ReadFill",
     "Reader",
-    "Units",
     "effective_domain",
     "fill_of_spec",
-    "merged_units",
     "mismatch",
     "ranks",
-    "units_to_json",
 ]
 
 ReadFill: TypeAlias = Callable[[Any, DataType], npt.NDArray[Any] | None]
-Units: TypeAlias = tuple[Unit | None, ...]
 _MAX_SIZE: Final = 2**63 - 2
 
 
@@ -70,7 +66,7 @@ class Metadata:
     fill: npt.NDArray[Any] | None = None
     codecs: Chain | None = None
     names: tuple[str | None, ...] | None = None
-    units: tuple[Unit | None, ...] | None = None
+    units: Units | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -78,10 +74,6 @@ class Metadata:
         """Number of dimensions; None if it is unknown."""
         known = (self.shape, self.names, self.chunk_shape, self.units)
         return next((len(values) for values in known if values is not None), None)
-
-    def with_members(self, shape: tuple[int, ...], **members: Any) -> Self:
-        """Return a copy with another shape, and with some members of the JSON replaced."""
-        return replace(self, json={**self.json, "shape": [*shape], **members}, shape=shape)
 
 
 class Reader:
@@ -217,20 +209,3 @@ def _labels_of(names: Sequence[str | None] | None) -> list[str] | None:
     except StatusError:
         return None
     return labels
-
-
-def units_to_json(units: Units) -> list[str | None]:
-    """Write the units of dimensions."""
-    return [None if unit is None else str(unit) for unit in units]
-
-
-def merged_units(first: Units | None, second: Units | None) -> Units | None:
-    """Merge two sequences of units, which are compared as text, their form in documents."""
-    if first is None or second is None:
-        return second if first is None else first
-    if len(first) != len(second):
-        raise invalid(f"Invalid dimension_units: {len(first)} for {len(second)} dimensions")
-    if any(a is not None and b is not None and str(a) != str(b) for a, b in zip(first, second)):
-        shown = " and ".join(dump(units_to_json(units)) for units in (second, first))
-        raise invalid(f"Cannot merge dimension_units {shown}")
-    return tuple(b if a is None else a for a, b in zip(first, second))

@@ -17,14 +17,13 @@ from tegula.indexing import Transform
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
-from tegula.tensorstore.constraints.chunk_shapes import choose_shape
 from tegula.tensorstore.constraints.codec_spec import CodecSpec, compression_from_json, default_compression
 from tegula.tensorstore.constraints.schema import Schema
-from tegula.tensorstore.constraints.unit import Unit
+from tegula.tensorstore.constraints.unit import Unit, Units
 from tegula.tensorstore.constraints.zarr3_codecs import Layout
 from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
-from tegula.tensorstore.drivers.metadata import Metadata, Ranks, Reader, Units, mismatch
+from tegula.tensorstore.drivers.metadata import Metadata, Ranks, Reader, mismatch
 from tegula.tensorstore.drivers.node import Division, new_shape
 from tegula.tensorstore.errors import status
 from tegula.tensorstore.index.domain import IndexDomain, check_labels
@@ -39,6 +38,49 @@ _MOST_BYTES = 2**31
 _TYPES = tuple(sorted(n5.TYPES))
 
 
+class N5Driver(KeyedDriver):
+    """The driver of an array of N5."""
+
+    name = "n5"
+
+    def __init__(self, source: N5Spec, kvstore: KvStore, node: ArrayMetadata) -> None:
+        super().__init__(source, kvstore, node)
+        self.fill_value = None  # missing blocks are zero, but that is no property of an array
+        self._direct = False  # the dimensions are in another order
+
+    def _note_shape(self) -> None:
+        super()._note_shape()
+        shown = self.domain
+        self.domain = IndexDomain(
+            shape=shown.shape[::-1], labels=shown.labels[::-1], implicit_upper_bounds=(True,) * shown.rank
+        )
+
+    @on_demand
+    def dimension_units(self) -> Units:
+        return self.metadata.units or (None,) * self.domain.rank
+
+    def check_schema(self, schema: Schema) -> None:
+        super().check_schema(schema)
+        schema._refuse("fill_value", by=" by N5")
+        wanted = schema.dimension_units or ()
+        if any(unit is not None and found is None for unit, found in zip(wanted, self.dimension_units)):
+            raise status("FAILED_PRECONDITION", "The array does not meet the schema: it has no dimension_units")
+
+    def _check_fill(self, constraint: npt.NDArray[Any]) -> None:
+        pass  # `check_schema` refuses any
+
+    # --- with the dimensions in reverse order
+
+    def divided(self, transform: Transform) -> Division:
+        return super().divided(Transform(transform.shape, transform.maps[::-1], transform.base[::-1]))
+
+    def shown_coords(self, coords: tuple[int, ...]) -> tuple[int, ...]:
+        return coords[::-1]
+
+    def new_shape(self, old: tuple[int, ...], options: ResizeOptions) -> tuple[int, ...]:
+        return new_shape(old[::-1], options)[::-1]
+
+
 class N5Spec(KeyedSpec):
     """The spec of an array of N5."""
 
@@ -46,6 +88,8 @@ class N5Spec(KeyedSpec):
     format_name = "n5"
     key = n5.KEY
     compared_otherwise = frozenset(("axes",))
+    driver_type = N5Driver
+    shape_member = "dimensions"
     codec_members = '"compression"'
 
     @staticmethod
@@ -54,16 +98,10 @@ class N5Spec(KeyedSpec):
 
     # --- JSON
 
-    def read_members(self, members: dict[str, Any]) -> None:
-        super().read_members(members)
-        if (shown := self.shown) is not None:
-            self.schema._set_dtype(shown.dtype)
-        if self.constraints.rank is not None:
-            self.schema._set_rank(self.constraints.rank)
+    def complete_schema(self) -> None:
+        super().complete_schema()
         if self.schema.dtype is not None:
             self.check_dtype(self.schema.dtype)
-        if self.constraints is not self.anything or self.schema._domain is not None:
-            self.get_domain()  # refuses members that contradict each other
 
     @staticmethod
     def read_constraints(members: dict[str, Any]) -> Metadata:
@@ -134,8 +172,7 @@ class N5Spec(KeyedSpec):
     def new_members(
         self, data_type: DataType, domain: IndexDomain, rank: int, layout: ChunkLayout, fill: npt.NDArray[Any] | None
     ) -> dict[str, Any]:
-        layout._merge_grid("read_chunk", layout._grid("write"))  # there is only one grid
-        chunks = choose_shape(*layout._grid("read")._numbers(rank), domain.shape)
+        chunks = layout._chosen(rank, domain.shape)
         _check_size(chunks, data_type)
         document = {
             **self.constraints.json,
@@ -153,56 +190,6 @@ class N5Spec(KeyedSpec):
             if any(unit is not None and unit.multiplier != length for unit, length in zip(units, lengths)):
                 raise invalid(f'"resolution" of {dump(lengths)} does not match the dimension units of the schema')
         return document
-
-    def driver(self, kvstore: KvStore, node: ArrayMetadata) -> N5Driver:
-        return N5Driver(self, kvstore, node)
-
-
-class N5Driver(KeyedDriver):
-    """The driver of an array of N5."""
-
-    name = "n5"
-
-    def __init__(self, source: N5Spec, kvstore: KvStore, node: ArrayMetadata) -> None:
-        super().__init__(source, kvstore, node)
-        self.fill_value = None  # missing blocks are zero, but that is no property of an array
-        self._direct = False  # the dimensions are in another order
-
-    def _note_shape(self) -> None:
-        super()._note_shape()
-        shown = self.domain
-        self.domain = IndexDomain(
-            shape=shown.shape[::-1], labels=shown.labels[::-1], implicit_upper_bounds=(True,) * shown.rank
-        )
-
-    @on_demand
-    def dimension_units(self) -> Units:
-        return self.metadata.units or (None,) * self.domain.rank
-
-    def check_schema(self, schema: Schema) -> None:
-        super().check_schema(schema)
-        schema._refuse("fill_value", by=" by N5")
-        wanted = schema.dimension_units or ()
-        if any(unit is not None and found is None for unit, found in zip(wanted, self.dimension_units)):
-            raise status("FAILED_PRECONDITION", "The array does not meet the schema: it has no dimension_units")
-
-    def _check_fill(self, constraint: npt.NDArray[Any]) -> None:
-        pass  # `check_schema` refuses any
-
-    def spec_members(self) -> dict[str, Any]:
-        shape = self.domain.shape
-        return {"metadata": replace(self.metadata, json={**self.metadata.json, "dimensions": [*shape]}, shape=shape)}
-
-    # --- with the dimensions in reverse order
-
-    def divided(self, transform: Transform) -> Division:
-        return super().divided(Transform(transform.shape, transform.maps[::-1], transform.base[::-1]))
-
-    def shown_coords(self, coords: tuple[int, ...]) -> tuple[int, ...]:
-        return coords[::-1]
-
-    def new_shape(self, old: tuple[int, ...], options: ResizeOptions) -> tuple[int, ...]:
-        return new_shape(old[::-1], options)[::-1]
 
 
 # --- members of documents

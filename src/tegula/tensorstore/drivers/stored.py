@@ -23,7 +23,6 @@ from tegula.tensorstore.json.binding import (
     MISSING,
     boolean,
     dump,
-    expected,
     in_member,
     invalid,
     member,
@@ -32,20 +31,11 @@ from tegula.tensorstore.json.binding import (
     take,
 )
 from tegula.tensorstore.kvstore.kvstore import KvStore, open_bound
-from tegula.tensorstore.spec.interface import FLAGS, Driver, DriverSpec, Opening, OpenMode, SpecMember
+from tegula.tensorstore.spec.interface import FLAGS, Driver, DriverSpec, Opening, OpenMode, SpecMember, recheck
 
 __all__ = ["SHOWN", "ArraySpec", "StoredSpec", "path_of"]
 
 _TO_OPEN = OpenMode(open=True)
-
-
-def _recheck(value: Any) -> Any:
-    """Read a member that says when to revalidate cached data."""
-    if isinstance(value, bool) or value == "open":
-        return value
-    if isinstance(value, (int, float)):
-        return float(value)
-    raise expected('boolean, number, or "open"', value)
 
 
 class StoredSpec(DriverSpec):
@@ -58,8 +48,8 @@ class StoredSpec(DriverSpec):
     creates: ClassVar[bool] = True
     """Whether there are flags for opening and creating."""
     members: ClassVar[Mapping[str, SpecMember]] = {
-        "recheck_cached_metadata": SpecMember("recheck_metadata", _recheck, True),
-        "recheck_cached_data": SpecMember("recheck_data", _recheck, True),
+        "recheck_cached_metadata": SpecMember("recheck_metadata", recheck, True),
+        "recheck_cached_data": SpecMember("recheck_data", recheck, True),
         "fill_missing_data_reads": SpecMember("fill_missing", boolean, True),
         "store_data_equal_to_fill_value": SpecMember("store_equal", boolean, True),
     }

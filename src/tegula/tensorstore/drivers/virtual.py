@@ -11,7 +11,7 @@ from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Context
 from tegula.tensorstore.errors import invalid
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.json.binding import MISSING, expected, member
+from tegula.tensorstore.json.binding import obj, read_member
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, OpenMode
 from tegula.tensorstore.spec.spec import Spec
 
@@ -57,14 +57,8 @@ def default_context() -> Context:
 
 def read_base(members: dict[str, Any], schema: Schema) -> Spec:
     """Remove ``base`` from the members of a spec and read it; its default data type is that of the spec."""
-    value = members.pop("base", MISSING)
-    with member("base"):
-        if not isinstance(value, dict):
-            raise expected("object", value)
-        json = dict(value)
-        if schema.dtype is not None:
-            json.setdefault("dtype", schema.dtype.name)
-        return Spec(json)
+    usual = {} if schema.dtype is None else {"dtype": schema.dtype.name}
+    return read_member(members, "base", lambda value: Spec({**usual, **obj(value)}))
 
 
 class AdapterDriver(Driver):

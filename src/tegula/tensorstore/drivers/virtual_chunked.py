@@ -16,11 +16,10 @@ import numpy.typing as npt
 from tegula.indexing import Plan, Transform
 from tegula.metadata.chunk_grids import ChunkGrid, RegularAxis
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
-from tegula.tensorstore.constraints.chunk_shapes import choose_shape
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.virtual import VirtualSpec
-from tegula.tensorstore.errors import StatusError, annotate, invalid, status
+from tegula.tensorstore.errors import StatusError, invalid, status
 from tegula.tensorstore.future import Future, Steps, finish, running
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY
@@ -235,21 +234,15 @@ def _grid(domain: IndexDomain, layout: ChunkLayout) -> tuple[tuple[int, ...], tu
     rank = domain.rank
     layout = layout.copy()
     layout._set_rank(rank)
-    try:
-        layout._merge_grid("read_chunk", layout._grid("write"))
-    except StatusError as error:
-        raise annotate(error, "write_chunk constraints not compatible with existing read_chunk constraints") from None
-    grid = layout._grid("read")
     extents = [
         None if low <= -INFINITY or high >= EXCLUSIVE_INFINITY else high - low
         for low, high in zip(domain.inclusive_min, domain.exclusive_max)
     ]
-    chunk = choose_shape(*grid._numbers(rank), extents)
+    chunk = layout._chosen(rank, extents)
     explicit = layout._vector("grid_origin").values
     automatic = [low % size if low > -INFINITY else 0 for low, size in zip(domain.inclusive_min, chunk)]
     origin = tuple(start if value is None else value for start, value in zip(automatic, explicit))
-    order = layout.inner_order or layout.inner_order_soft_constraint or tuple(range(rank))
-    return origin, tuple(chunk), tuple(order)
+    return origin, chunk, layout._any_order or tuple(range(rank))
 
 
 class _ClippedAxis:

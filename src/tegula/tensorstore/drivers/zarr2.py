@@ -19,7 +19,6 @@ from tegula.metadata.data_types import EXTENDED_DTYPES, OBJECT, DataType
 from tegula.metadata.fill_value_json import decode_base64
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
-from tegula.tensorstore.constraints.chunk_shapes import choose_shape
 from tegula.tensorstore.constraints.codec_spec import (
     DEFAULT_COMPRESSOR,
     CodecSpec,
@@ -41,12 +40,31 @@ __all__ = ["ZarrDriver", "ZarrSpec"]
 _SEPARATOR = "dimension_separator"
 
 
+class ZarrDriver(KeyedDriver):
+    """The driver of a Zarr v2 array."""
+
+    name = "zarr"
+    wrong_fill = "INVALID_ARGUMENT"
+
+    def __init__(self, source: ZarrSpec, kvstore: KvStore, node: ArrayMetadata) -> None:
+        super().__init__(source, kvstore, node, write_empty=node.fill_value is None)
+        self.dimension_units = (None,) * self.domain.rank
+
+    def check_schema(self, schema: Schema) -> None:
+        super().check_schema(schema)
+        _refuse_units(schema)
+
+    def spec_members(self, **members: Any) -> dict[str, Any]:
+        return super().spec_members(dimension_separator=self.array.metadata.keys.separator)
+
+
 class ZarrSpec(KeyedSpec):
     """The spec of a Zarr v2 array, whose document may have another key."""
 
     name = "zarr"
     format_name = "zarr2"
     compared_otherwise = frozenset((_SEPARATOR,))
+    driver_type = ZarrDriver
     codec_members = '"compressor" or "filters"'
     key = zarr2.SHAPE_KEY
     members: ClassVar[Mapping[str, SpecMember]] = {
@@ -63,14 +81,6 @@ class ZarrSpec(KeyedSpec):
         separator = take(members, "key_encoding", self._key_encoding)
         if separator is not None:
             self.constraints = replace(self.constraints, json={**self.constraints.json, _SEPARATOR: separator})
-        self.chosen()
-        if (shown := self.shown) is not None:
-            rank = self.get_rank()
-            self.schema._set_dtype(shown.dtype)
-            if rank is not None:
-                self.schema._set_rank(rank)
-        if self.constraints is not self.anything or self.schema._domain is not None:
-            self.get_domain()  # refuses members that contradict each other
 
     def _key_encoding(self, value: Any) -> str:
         separator = one_of(value, (".", "/"))
@@ -146,8 +156,7 @@ class ZarrSpec(KeyedSpec):
         self, data_type: DataType, domain: IndexDomain, rank: int, layout: ChunkLayout, fill: npt.NDArray[Any] | None
     ) -> dict[str, Any]:
         _refuse_units(self.schema)
-        layout._merge_grid("read_chunk", layout._grid("write"))  # there is only one grid
-        chunks = choose_shape(*layout._grid("read")._numbers(domain.rank), domain.shape)[:rank]
+        chunks = layout._chosen(domain.rank, domain.shape)[:rank]
         if prod(chunks) * max(data_type.itemsize, 1) >= 2**63 - 1:
             raise invalid(f"Product of chunk dimensions {[*chunks]} is too large")
         codecs, members = self.get_codec()._members, self.constraints.json
@@ -163,32 +172,6 @@ class ZarrSpec(KeyedSpec):
             _SEPARATOR: members.get(_SEPARATOR, "."),
         }
 
-    def driver(self, kvstore: KvStore, node: ArrayMetadata) -> ZarrDriver:
-        return ZarrDriver(self, kvstore, node)
-
-
-class ZarrDriver(KeyedDriver):
-    """The driver of a Zarr v2 array."""
-
-    name = "zarr"
-    wrong_fill = "INVALID_ARGUMENT"
-
-    def __init__(self, source: ZarrSpec, kvstore: KvStore, node: ArrayMetadata) -> None:
-        super().__init__(source, kvstore, node, write_empty=node.fill_value is None)
-        self.dimension_units = (None,) * self.domain.rank
-
-    def check_schema(self, schema: Schema) -> None:
-        super().check_schema(schema)
-        _refuse_units(schema)
-
-    def spec_members(self) -> dict[str, Any]:
-        members = super().spec_members()
-        separator = self.array.metadata.keys.separator
-        return {
-            **members,
-            "metadata": members["metadata"].with_members(self.array.shape, dimension_separator=separator),
-        }
-
 
 def _refuse_units(schema: Schema) -> None:
     if any(unit is not None for unit in schema.dimension_units or ()):
@@ -201,7 +184,7 @@ def _inner_order(order: str, chunked: int, full: int) -> tuple[int, ...]:
 
 
 def _chosen_order(layout: ChunkLayout, chunked: int) -> str:
-    wanted = layout.inner_order or layout.inner_order_soft_constraint
+    wanted = layout._any_order
     for order in "CF":
         if wanted is None or wanted == _inner_order(order, chunked, len(wanted)):
             return order

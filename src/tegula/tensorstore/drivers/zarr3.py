@@ -24,7 +24,7 @@ from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.chunk_shapes import choose_shard_shapes
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
-from tegula.tensorstore.constraints.unit import Unit
+from tegula.tensorstore.constraints.unit import Unit, Units, merged_units, units_to_json
 from tegula.tensorstore.constraints.zarr3_codecs import (
     Chain,
     Codec,
@@ -41,12 +41,9 @@ from tegula.tensorstore.drivers.metadata import (
     Ranks,
     Reader,
     ReadFill,
-    Units,
     fill_of_spec,
-    merged_units,
     mismatch,
     ranks,
-    units_to_json,
 )
 from tegula.tensorstore.drivers.stored import SHOWN
 from tegula.tensorstore.errors import StatusError, annotate
@@ -61,6 +58,27 @@ _UNITS = "dimension_units"
 _VOID = Elements(DataType(np.dtype("V1")), None, True)
 
 
+class Zarr3Driver(KeyedDriver):
+    """The driver of a Zarr v3 array."""
+
+    name = "zarr3"
+
+    def __init__(self, source: Zarr3Spec, kvstore: KvStore, node: ArrayMetadata) -> None:
+        super().__init__(source, kvstore, node)
+        if self.fill_value is None:
+            self.fill_value = np.asarray(node.fill_value)
+
+    @on_demand
+    def dimension_units(self) -> Units | None:
+        units = units_of(self.array.metadata)
+        return None if units is None else (*units, *[None] * len(self.elements.shape))
+
+    def count_stored(self, plan: Plan) -> tuple[int, int]:
+        stored = self.array.stored
+        sharding = stored.chain.sharding
+        return super().count_stored(plan) if sharding is None else _count_inner_chunks(stored, sharding, plan)
+
+
 class Zarr3Spec(KeyedSpec):
     """The spec of a Zarr v3 array."""
 
@@ -70,14 +88,13 @@ class Zarr3Spec(KeyedSpec):
     members: ClassVar[Mapping[str, SpecMember]] = {**KeyedSpec.members, **SHOWN}
     anything = Metadata(json={"node_type": "array"})
     compared_otherwise = frozenset(("codecs", "dimension_names", "attributes"))
+    driver_type = Zarr3Driver
     codec_members = '"codecs"'
     type_to_json = staticmethod(data_type_to_json)
 
     # --- JSON
 
-    def read_members(self, members: dict[str, Any]) -> None:
-        super().read_members(members)
-        self.chosen()
+    def complete_schema(self) -> None:
         wanted, shown, data_type = self.schema.dtype, self.shown, self.constraints.data_type
         if shown is None and data_type is not None and data_type.numpy.names is None:
             shown = Elements(data_type)  # the field that it lacks is an error on opening
@@ -190,7 +207,7 @@ class Zarr3Spec(KeyedSpec):
         if read != write and (chain is None or chain.sharding_height == 0):
             parts = {"chunk_shape": [*read], **({} if chain is None else {"codecs": chain})}
             chain = Chain(serializer=Codec("sharding_indexed", parts))
-        order = layout.inner_order if layout.inner_order is not None else layout.inner_order_soft_constraint
+        order = layout._any_order
         outer = None if order is None else tuple(axis for axis in order if axis < rank)
         codecs = complete_chain(chain or Chain(), data_type, rank, Layout(outer, read))
         if (encoded := decoded_layout(codecs, rank, write).read_shape) is not None:
@@ -235,30 +252,6 @@ class Zarr3Spec(KeyedSpec):
         found_units = units_to_json(stored.units or (None,) * len(units))
         if any(unit is not None and unit != found for unit, found in zip(units, found_units)):
             raise mismatch(_UNITS, units, found_units)
-
-    def driver(self, kvstore: KvStore, node: ArrayMetadata) -> Zarr3Driver:
-        return Zarr3Driver(self, kvstore, node)
-
-
-class Zarr3Driver(KeyedDriver):
-    """The driver of a Zarr v3 array."""
-
-    name = "zarr3"
-
-    def __init__(self, source: Zarr3Spec, kvstore: KvStore, node: ArrayMetadata) -> None:
-        super().__init__(source, kvstore, node)
-        if self.fill_value is None:
-            self.fill_value = np.asarray(node.fill_value)
-
-    @on_demand
-    def dimension_units(self) -> Units | None:
-        units = units_of(self.array.metadata)
-        return None if units is None else (*units, *[None] * len(self.elements.shape))
-
-    def count_stored(self, plan: Plan) -> tuple[int, int]:
-        stored = self.array.stored
-        sharding = stored.chain.sharding
-        return super().count_stored(plan) if sharding is None else _count_inner_chunks(stored, sharding, plan)
 
 
 def _count_inner_chunks(stored: StoredArray, sharding: Sharding, plan: Plan) -> tuple[int, int]:

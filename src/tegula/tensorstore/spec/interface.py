@@ -19,7 +19,7 @@ from tegula import config
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Bindings, SpecBuilder
 from tegula.tensorstore.errors import invalid, status, type_error
-from tegula.tensorstore.json.binding import known_only, obj, take
+from tegula.tensorstore.json.binding import expected, known_only, obj, take
 
 if TYPE_CHECKING:
     from tegula.indexing import Transform
@@ -47,6 +47,7 @@ __all__ = [
     "find_driver",
     "mode_of",
     "on_demand",
+    "recheck",
 ]
 
 T = TypeVar("T")
@@ -79,6 +80,15 @@ DRIVERS: Final[dict[str, str]] = {
 
 URL_SCHEMES: Final = frozenset(("zarr2", "zarr3", "n5", "zarr1", "bcolz", "json", "auto"))
 """Drivers that are also the scheme a URL may end in, such as ``zarr2`` in ``file:///tmp/a|zarr2:``."""
+
+
+def recheck(value: Any) -> Any:
+    """Read a member that says when to revalidate cached data."""
+    if isinstance(value, bool) or value == "open":
+        return value
+    if isinstance(value, (int, float)):
+        return float(value)
+    raise expected('boolean, number, or "open"', value)
 
 
 @cache
@@ -159,19 +169,7 @@ FLAGS: Final = tuple(field.name for field in fields(OpenMode))
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """The arguments for opening a spec.
-
-    Attributes
-    ----------
-    context : Context
-        The source of shared resources.
-    transaction : Transaction, optional
-        The transaction to open the array in.
-    read, write : bool
-        The access that is required.
-    batch : Batch, optional
-        The batch that may delay reading the metadata.
-    """
+    """The arguments for opening a spec: the access that is required, and the batch that may delay reading metadata."""
 
     context: Context
     transaction: Transaction | None = None
@@ -210,28 +208,9 @@ def on_demand(make: Callable[[Any], T]) -> T:
 
 
 class Driver(ABC):
-    """An opened base array.
+    """An opened base array: `dtype` is that of the elements that `read` returns, the other properties are its schema's.
 
-    Attributes
-    ----------
-    name : str
-        Name of the driver, as in JSON.
-    dtype : dtype
-        Data type of the elements that `read` returns.
-    domain : IndexDomain
-        The domain of the base array.
-    chunk_layout, codec, fill_value, dimension_units
-        The other properties of its schema; ``None`` for one without a value. The fill value broadcasts to the domain.
-    kvstore : KvStore or None
-        The key-value store of the array.
-    mode : {"r", "w", "rw"}
-        The access that is possible.
-    slow : bool
-        Whether even small reads and writes may take long, so that they run in another thread.
-    resizes : bool
-        Whether the driver can resize at all.
-    source : DriverSpec
-        The spec that it was opened from, bound to its context.
+    A property is ``None`` if it has no value; the fill value broadcasts to the domain.
     """
 
     name: str
@@ -243,9 +222,13 @@ class Driver(ABC):
     dimension_units: tuple[Unit | None, ...] | None = None
     kvstore: KvStore | None = None
     mode: Mode = "rw"
+    """The access that is possible."""
     slow: bool = False
+    """Whether even small reads and writes may take long, so that they run in another thread."""
     resizes: bool = True
+    """Whether the driver can resize at all."""
     source: DriverSpec
+    """The spec that it was opened from, bound to its context."""
 
     def __copy__(self) -> Self:
         return _copied(self)
@@ -264,10 +247,7 @@ class Driver(ABC):
     def read(self, transform: Transform) -> npt.NDArray[Any]:
         """Return elements in an array that shares no data with the stored one.
 
-        Parameters
-        ----------
-        transform : Transform
-            The elements; its indices count from the origin of the domain, and each axis is used by a map.
+        The indices of the transform count from the origin of the domain, and each axis is used by a map.
         """
 
     @abstractmethod
@@ -344,17 +324,6 @@ class DriverSpec(ABC):
 
     A driver reads its own members in `read_members`, writes them in `write_members`, and derives a schema from them in
     `get_schema`.
-
-    Attributes
-    ----------
-    name : str
-        Name of the driver, as in JSON.
-    kvstore : KvStore.Spec or None
-        The key-value store of the array.
-    schema : Schema
-        Constraints, in base coordinates.
-    flags : OpenMode
-        The actions that are allowed on opening.
     """
 
     name: ClassVar[str]
@@ -479,19 +448,10 @@ class DriverSpec(ABC):
     def merge(
         self, *, flags: OpenMode | None = None, kvstore: Any = None, schema: Schema | None = None, **options: Any
     ) -> Self:
-        """Return the spec with further constraints.
+        """Return the spec with further constraints, which are in base coordinates.
 
-        Parameters
-        ----------
-        flags : OpenMode, optional
-            Replaces the flags.
-        kvstore : KvStore.Spec, optional
-            The key-value store, if the spec has none.
-        schema : Schema, optional
-            Constraints to merge in, in base coordinates.
-        **options
-            ``minimal``, to drop members that only matter when the array is created; ``recheck_cached_metadata`` and
-            ``recheck_cached_data``.
+        Flags replace those of the spec. Options are ``recheck_cached_metadata``, ``recheck_cached_data``, and
+        ``minimal`` to drop members that only matter when the array is created.
         """
         other = _copied(self)
         if schema is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import marshal
 import os
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy.typing as npt
@@ -23,10 +23,10 @@ from tegula.tensorstore.index.dim import Dim
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.output_maps import OutputIndexMap
 from tegula.tensorstore.index.transform import Indexable, IndexTransform, compose, identity
-from tegula.tensorstore.json.binding import MISSING, integer, member, obj, only_json, string
+from tegula.tensorstore.json.binding import MAX_RANK, MISSING, integer, member, obj, only_json, string, take
 from tegula.tensorstore.json.values import pretty, to_json_value
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import FLAGS, Driver, DriverSpec, Opening, OpenMode, find_driver
+from tegula.tensorstore.spec.interface import FLAGS, Driver, DriverSpec, Opening, OpenMode, find_driver, recheck
 from tegula.tensorstore.spec.urls import driver_json_of_url, url_of
 
 __all__ = ["OpenMode", "Spec"]
@@ -356,13 +356,9 @@ def _take_view(members: dict[str, Any]) -> IndexTransform | None:
         return None
     with member("transform"):
         transform = IndexTransform(json=value)
-    if "rank" in members:
-        with member("rank"):
-            rank = integer(members.pop("rank"), 0, 32)
-            if rank != transform.input_rank:
-                raise invalid(
-                    f"Specified rank ({rank}) does not match input rank of transform ({transform.input_rank})"
-                )
+    rank = take(members, "rank", partial(integer, least=0, most=MAX_RANK), transform.input_rank)
+    if rank != transform.input_rank:
+        raise invalid(f'Specified "rank" ({rank}) does not match input rank of transform ({transform.input_rank})')
     members["rank"] = transform.output_rank
     return transform
 
@@ -374,11 +370,7 @@ def _updated(spec: Spec, options: dict[str, Any]) -> Spec:
         return spec._bound(checked("context", options["context"], Context))
     # changes of the driver's members
     flags = merged_flags(spec._driver.flags, options)
-    changes: dict[str, Any] = {}
-    for name in _RECHECKS:
-        if name in options:
-            value = _recheck(name, options.pop(name))
-            changes.update(dict.fromkeys(_RECHECKS[:2], value) if name == "recheck_cached" else {name: value})
+    changes = _take_rechecks(options)
     if (kvstore := options.pop("kvstore", None)) is not None:
         if not isinstance(kvstore, (KvStore, KvStore.Spec)):
             raise type_error("Invalid kvstore: expected a KvStore or KvStore.Spec")
@@ -411,18 +403,21 @@ def _updated(spec: Spec, options: dict[str, Any]) -> Spec:
     return Spec._of(driver, view)
 
 
+def _take_rechecks(options: dict[str, Any]) -> dict[str, Any]:
+    changes: dict[str, Any] = {}
+    for name in [name for name in _RECHECKS if name in options]:
+        try:
+            value = recheck(options.pop(name))
+        except StatusError:
+            raise type_error(f"Invalid {name}") from None
+        changes.update(dict.fromkeys(_RECHECKS[:2], value) if name == "recheck_cached" else {name: value})
+    return changes
+
+
 def _identity_view(driver: DriverSpec) -> IndexTransform | None:
     """Return the identity over the domain of an array, if the domain is known."""
     domain = driver.get_domain()
     return None if domain is None else identity(domain)
-
-
-def _recheck(name: str, value: Any) -> Any:
-    if isinstance(value, bool) or value == "open":
-        return value
-    if isinstance(value, (int, float)):
-        return float(value)
-    raise type_error(f"Invalid {name}")
 
 
 def _schema_outward(schema: Schema, transform: IndexTransform) -> Schema:

@@ -46,9 +46,7 @@ class CastSpec(VirtualSpec):
         self = cls()
         self.base = base
         self.kvstore = base.kvstore
-        self.schema = Schema(dtype=dtype)
-        if base.rank is not None:
-            self.schema.update(rank=base.rank)
+        self.schema = Schema(dtype=dtype, rank=base.rank)
         return self
 
     def read_members(self, members: dict[str, Any]) -> None:
@@ -81,8 +79,7 @@ class CastSpec(VirtualSpec):
         base_schema = None
         if schema is not None:
             other.schema = self.schema.copy()
-            if schema.dtype is not None:
-                other.schema.update(dtype=schema.dtype)
+            other.schema.update(dtype=schema.dtype)
             json = {name: value for name, value in schema.to_json().items() if name not in ("dtype", "fill_value")}
             base_schema = Schema(json) if json else None
         other.base = self.base._merged(schema=base_schema, **options)

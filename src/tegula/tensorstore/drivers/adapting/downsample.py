@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from math import gcd
 from typing import Any, ClassVar
 
@@ -23,7 +24,7 @@ from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY
 from tegula.tensorstore.index.output_maps import OutputIndexMap
 from tegula.tensorstore.index.resizing import resolved_transform
 from tegula.tensorstore.index.transform import IndexTransform, compose
-from tegula.tensorstore.json.binding import MISSING, array_of, integer, member, one_of
+from tegula.tensorstore.json.binding import MISSING, array_of, integer, member, one_of, read_member
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening
 from tegula.tensorstore.spec.spec import Spec
 from tegula.tensorstore.views import Viewed
@@ -50,9 +51,7 @@ class DownsampleSpec(VirtualSpec):
         _check_factors(factors)
         self = cls()
         self.base, self.factors, self.method = base, factors, method
-        self.schema = Schema(rank=len(factors))
-        if base.dtype is not None:
-            self.schema.update(dtype=base.dtype)
+        self.schema = Schema(rank=len(factors), dtype=base.dtype)
         _check_rank(base, factors)
         return self
 
@@ -62,11 +61,8 @@ class DownsampleSpec(VirtualSpec):
             factors = members.pop("downsample_factors", MISSING)
             self.factors = tuple(array_of(factors, lambda factor: integer(factor, 1, 2**63 - 1)))
             _check_rank(self.base, self.factors)
-        with member("downsample_method"):
-            self.method = one_of(members.pop("downsample_method", MISSING), METHODS)
-        if self.schema.dtype is None and self.base.dtype is not None:
-            self.schema.update(dtype=self.base.dtype)
-        self.schema.update(rank=len(self.factors))
+        self.method = read_member(members, "downsample_method", partial(one_of, names=METHODS))
+        self.schema.update(dtype=self.schema.dtype or self.base.dtype, rank=len(self.factors))
 
     def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
         base = self.base._write(builder, include_defaults)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from copy import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -18,7 +19,7 @@ from tegula.tensorstore.context import Context, SpecBuilder
 from tegula.tensorstore.drivers.virtual import VirtualSpec
 from tegula.tensorstore.errors import StatusError, annotate, invalid
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.json.binding import MISSING, array_of, member, obj
+from tegula.tensorstore.json.binding import array_of, obj, read_member
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening
 from tegula.tensorstore.spec.spec import Spec
 from tegula.tensorstore.views import Viewed
@@ -106,8 +107,7 @@ class StackSpec(VirtualSpec):
     layers: list[Spec]
 
     def read_members(self, members: dict[str, Any]) -> None:
-        with member("layers"):
-            self.layers = array_of(members.pop("layers", MISSING), lambda value: Spec(obj(value)))
+        self.layers = read_member(members, "layers", partial(array_of, read=lambda value: Spec(obj(value))))
         for number, layer in enumerate(self.layers):
             if layer.domain is None:
                 raise invalid(f"Layer {number}: Domain must be specified")
