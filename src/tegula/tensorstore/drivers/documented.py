@@ -29,6 +29,7 @@ from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.fill_values import as_dtype
 from tegula.tensorstore.constraints.schema import Schema
+from tegula.tensorstore.drivers.elements import checked_field
 from tegula.tensorstore.drivers.metadata import Metadata, Ranks, Reader, effective_domain
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
 from tegula.tensorstore.drivers.stored import SHOWN, ArraySpec
@@ -63,19 +64,14 @@ class DocumentedSpec(ArraySpec):
     def describe(cls, array: tegula.Array) -> dict[str, Any]:
         """Return the ``metadata`` of a stored array."""
 
-    @classmethod
-    @abstractmethod
-    def codec_of(cls, described: dict[str, Any]) -> CodecSpec:
-        """Return the codec that ``metadata`` describes."""
-
     # --- the schema, as far as it is known before opening
 
     @classmethod
     def read_constraints(cls, members: dict[str, Any]) -> Metadata:
         known_only({name: value for name, value in members.items() if name not in cls.metadata_members})
         reader = Reader(members)
-        shape = reader.take_sizes("shape")
-        return Metadata(json={**members, **reader.json}, shape=shape)
+        reader.take_sizes("shape", "shape")
+        return reader.metadata(members)
 
     def read_members(self, members: dict[str, Any]) -> None:
         super().read_members(members)
@@ -95,12 +91,7 @@ class DocumentedSpec(ArraySpec):
     def open_existing(self, kvstore: KvStore, flags: OpenMode) -> Driver | None:
         node = open_node(kvstore._store, kvstore._path.strip("/"), self.name, read_only=False)
         if isinstance(node, tegula.Table):
-            if self.field not in node.names:
-                names = dump([*node.names])
-                if not self.field:
-                    raise status("FAILED_PRECONDITION", f'Must specify a "field" that is one of: {names}')
-                raise status("FAILED_PRECONDITION", f"Requested field {dump(self.field)} is not one of: {names}")
-            node = node[self.field]
+            node = node[checked_field(self.field, node.names)]
         elif self.field:
             raise status("FAILED_PRECONDITION", f"Requested field {dump(self.field)} but there is no table at the path")
         if not isinstance(node, tegula.Array):
@@ -163,7 +154,7 @@ class DocumentedDriver(NodeDriver):
         self.source = source
         self.kvstore = kvstore
         described = source.describe(array)
-        self.codec = source.codec_of(described)
+        self.codec = source.codec_of(Metadata(json=described))
         chunks = [*array.metadata.grid.largest_chunk(), *self.elements.shape]
         order = [*range(len(chunks))]
         if described.get("order") == "F":
@@ -229,6 +220,7 @@ class Zarr1Spec(DocumentedSpec):
 
     name: ClassVar[str] = "zarr1"
     format_name = "zarr1"
+    codec_names = ("compression", "compression_opts")
     key = "meta"
     metadata_members: ClassVar[tuple[str, ...]] = (
         *("zarr_format", "shape", "chunks", "dtype", "compression", "compression_opts", "fill_value", "order"),
@@ -245,11 +237,6 @@ class Zarr1Spec(DocumentedSpec):
         document = array.metadata.documents.get("meta", b"{}")
         metadata: dict[str, Any] = json.loads(document)
         return metadata
-
-    @classmethod
-    def codec_of(cls, described: dict[str, Any]) -> CodecSpec:
-        members = {name: described[name] for name in ("compression", "compression_opts") if name in described}
-        return CodecSpec._of("zarr1", **members)
 
 
 class BcolzSpec(DocumentedSpec):
@@ -291,6 +278,6 @@ class BcolzSpec(DocumentedSpec):
         return {"shape": [*array.shape], **{name: storage[name] for name in cls.metadata_members if name in storage}}
 
     @classmethod
-    def codec_of(cls, described: dict[str, Any]) -> CodecSpec:
-        options = {name: value for name, value in described.get("cparams", {}).items() if name != "quantize"}
+    def codec_of(cls, metadata: Metadata) -> CodecSpec:
+        options = {name: value for name, value in metadata.json.get("cparams", {}).items() if name != "quantize"}
         return CodecSpec._of("bcolz", compressor={"id": "blosc", **options})

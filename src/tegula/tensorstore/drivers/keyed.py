@@ -58,8 +58,6 @@ class KeyedSpec(ArraySpec):
     """The class of drivers."""
     shape_member: ClassVar[str] = "shape"
     """The name of the member with the shape of the array."""
-    codec_members: ClassVar[str]
-    """The names of the members that hold the codecs, for errors."""
     # --- defined by each format
 
     @classmethod
@@ -76,11 +74,6 @@ class KeyedSpec(ArraySpec):
     @abstractmethod
     def chunks_of(metadata: Metadata, rank: int) -> tuple[tuple[int, ...] | None, Layout]:
         """Return the shape of stored chunks, and the layout inside of them, as far as they are known."""
-
-    @staticmethod
-    @abstractmethod
-    def codec_of(metadata: Metadata) -> CodecSpec:
-        """Return the codec that metadata determines."""
 
     @abstractmethod
     def new_members(
@@ -242,7 +235,7 @@ class KeyedSpec(ArraySpec):
         except StatusError:
             raise
         except TegulaError as error:
-            raise self.reading_error(kvstore, error, f"{self.codec_members}: ") from error
+            raise self.reading_error(kvstore, error, f"{' or '.join(map(dump, self.codec_names))}: ") from error
         self.check(driver)
         return driver
 

@@ -77,32 +77,38 @@ class Metadata:
 
 
 class Reader:
-    """A reader of the members of an object; those with an element for each dimension must have the same rank.
-
-    Parameters
-    ----------
-    members : dict
-        The object; members are removed as they are read.
+    """A reader of the members of an object, which are removed; those with an element per dimension have the same rank.
 
     Attributes
     ----------
     json : dict
         The members read so far, in the form that is written.
+    parts : dict
+        The values of members that are attributes of `Metadata`.
     """
 
     def __init__(self, members: dict[str, Any]) -> None:
         self.members = members
         self.rank: int | None = None
         self.json: dict[str, Any] = {}
+        self.parts: dict[str, Any] = {}
 
-    def take(self, name: str, read: Callable[[Any], Any], write: Callable[[Any], Any] | None = None) -> Any:
-        """Return the value of a member, and note the form in which it is written; ``None`` if it is missing."""
+    def take(
+        self, name: str, read: Callable[[Any], Any], write: Callable[[Any], Any] | None = None, part: str = ""
+    ) -> Any:
+        """Return the value of a member, and note it and the form in which it is written; ``None`` if it is missing."""
         if name not in self.members:
             return None
         with member(name):
             result = read(self.members.pop(name))
             self.json[name] = result if write is None else write(result)
+        if part:
+            self.parts[part] = result
         return result
+
+    def metadata(self, others: Mapping[str, Any], **parts: Any) -> Metadata:
+        """Return all that was read, together with other members and parts."""
+        return Metadata(json={**others, **self.json}, **self.parts, **parts)
 
     def per_dimension(self, value: Any, read: Callable[[Any], Any]) -> tuple[Any, ...]:
         """Read an array with an element for each dimension."""
@@ -116,10 +122,9 @@ class Reader:
         """Read an array with a size for each dimension."""
         return self.per_dimension(value, lambda size: integer(size, least, _MAX_SIZE))
 
-    def take_sizes(self, name: str, least: int = 0) -> tuple[int, ...] | None:
-        """Return the value of a member with a size for each dimension."""
-        sizes: tuple[int, ...] | None = self.take(name, lambda value: self.sizes(value, least), list)
-        return sizes
+    def take_sizes(self, name: str, part: str, least: int = 0) -> None:
+        """Read a member with a size for each dimension."""
+        self.take(name, lambda value: self.sizes(value, least), list, part)
 
     def take_fill(
         self,
@@ -127,14 +132,13 @@ class Reader:
         data_type: DataType | None,
         read: ReadFill,
         write: Callable[[Any, DataType], Any],
-    ) -> Any:
-        """Return the ``fill_value``, which needs the type of the elements beside it."""
+    ) -> None:
+        """Read the ``fill_value``, which needs the type of the elements beside it."""
         if data_type is not None:
-            return self.take("fill_value", lambda value: read(value, data_type), lambda fill: write(fill, data_type))
-        if "fill_value" in self.members:
+            self.take("fill_value", lambda value: read(value, data_type), lambda fill: write(fill, data_type), "fill")
+        elif "fill_value" in self.members:
             with member("fill_value"):
                 raise invalid(f'must be specified in conjunction with "{type_name}"')
-        return None
 
 
 def fill_of_spec(value: Any, data_type: DataType) -> npt.NDArray[Any]:

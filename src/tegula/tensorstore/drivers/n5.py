@@ -17,7 +17,7 @@ from tegula.indexing import Transform
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
-from tegula.tensorstore.constraints.codec_spec import CodecSpec, compression_from_json, default_compression
+from tegula.tensorstore.constraints.codec_spec import compression_from_json, default_compression
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.unit import Unit, Units
 from tegula.tensorstore.constraints.zarr3_codecs import Layout
@@ -90,7 +90,7 @@ class N5Spec(KeyedSpec):
     compared_otherwise = frozenset(("axes",))
     driver_type = N5Driver
     shape_member = "dimensions"
-    codec_members = '"compression"'
+    codec_names = ("compression",)
 
     @staticmethod
     def type_to_json(data_type: DataType) -> str:
@@ -106,23 +106,17 @@ class N5Spec(KeyedSpec):
     @staticmethod
     def read_constraints(members: dict[str, Any]) -> Metadata:
         reader = Reader(members)
-        shape, chunks = reader.take_sizes("dimensions"), reader.take_sizes("blockSize", 1)
-        data_type = reader.take("dataType", _data_type, N5Spec.type_to_json)
+        reader.take_sizes("dimensions", "shape")
+        reader.take_sizes("blockSize", "chunk_shape", 1)
+        reader.take("dataType", _data_type, N5Spec.type_to_json, "data_type")
         reader.take("compression", compression_from_json)
-        names = reader.take("axes", lambda value: _labels(reader.per_dimension(value, string)), list)
+        names = reader.take("axes", lambda value: _labels(reader.per_dimension(value, string)), list, "names")
         if not any(names or ()):
             reader.json.pop("axes", None)
         units = reader.take("units", lambda value: reader.per_dimension(value, string), list)
         lengths = reader.take("resolution", lambda value: reader.per_dimension(value, number), list)
         stated = _units(units, lengths, reader.rank or 0)
-        return Metadata(
-            json={**members, **reader.json},
-            shape=shape,
-            chunk_shape=chunks,
-            data_type=data_type,
-            names=names,
-            units=stated if units is not None or lengths is not None else None,
-        )
+        return reader.metadata(members, units=stated if units is not None or lengths is not None else None)
 
     @classmethod
     def read_stored(cls, document: dict[str, Any]) -> Metadata:
@@ -144,11 +138,6 @@ class N5Spec(KeyedSpec):
     @staticmethod
     def chunks_of(metadata: Metadata, rank: int) -> tuple[tuple[int, ...] | None, Layout]:
         return metadata.chunk_shape, Layout(tuple(range(rank))[::-1], metadata.chunk_shape)
-
-    @staticmethod
-    def codec_of(metadata: Metadata) -> CodecSpec:
-        members = {name: metadata.json[name] for name in ("compression",) if name in metadata.json}
-        return CodecSpec._of("n5", **members)
 
     def get_fill_value(self) -> None:
         return None

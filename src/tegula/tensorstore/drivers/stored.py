@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final, Self
 
 from tegula.errors import AlreadyExistsError
+from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import SpecBuilder
@@ -179,6 +180,9 @@ class ArraySpec(StoredSpec):
     compared_otherwise: ClassVar[frozenset[str]] = frozenset()
     """Members of a document that are compared by rules of their own."""
 
+    codec_names: ClassVar[tuple[str, ...]] = ()
+    """The members of a document that hold the codecs."""
+
     key: str
     """Key of the array's metadata document, relative to the path."""
     constraints: Metadata
@@ -207,6 +211,13 @@ class ArraySpec(StoredSpec):
         if include_defaults or self.constraints.json != self.anything.json:
             json["metadata"] = dict(sorted(self.constraints.json.items()))
         return json
+
+    @classmethod
+    def codec_of(cls, metadata: Metadata) -> CodecSpec:
+        """Return the codec that metadata determines."""
+        return CodecSpec._of(
+            cls.name, **{name: value for name, value in metadata.json.items() if name in cls.codec_names}
+        )
 
     def chosen(self) -> tuple[str, ...]:
         """Return the name of the member that chooses the part of the elements to show, if any; raise for several."""

@@ -21,7 +21,6 @@ from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.codec_spec import (
     DEFAULT_COMPRESSOR,
-    CodecSpec,
     compressor_from_json,
     filters_from_json,
 )
@@ -65,7 +64,7 @@ class ZarrSpec(KeyedSpec):
     format_name = "zarr2"
     compared_otherwise = frozenset((_SEPARATOR,))
     driver_type = ZarrDriver
-    codec_members = '"compressor" or "filters"'
+    codec_names = ("compressor", "filters")
     key = zarr2.SHAPE_KEY
     members: ClassVar[Mapping[str, SpecMember]] = {
         **KeyedSpec.members,
@@ -98,7 +97,8 @@ class ZarrSpec(KeyedSpec):
     def read_metadata(members: dict[str, Any], read_fill: ReadFill) -> Metadata:
         reader = Reader(members)
         reader.take("zarr_format", lambda value: integer(value, 2, 2))
-        shape, chunks = reader.take_sizes("shape"), reader.take_sizes("chunks", 1)
+        reader.take_sizes("shape", "shape")
+        reader.take_sizes("chunks", "chunk_shape", 1)
         written = members.get("dtype")
         data_type = reader.take("dtype", lambda value: dtype_from_json(value, ".zarray"), dtype_to_json)
         if isinstance(written, str) and written[0] in "<>|":  # such as "<i1", which stays
@@ -108,10 +108,10 @@ class ZarrSpec(KeyedSpec):
         if data_type is OBJECT:
             with member("dtype"):
                 data_type, _ = zarr2.with_serializer(data_type, zarr2.codecs_from_json(filters, "filters"))
-        fill = reader.take_fill("dtype", data_type, read_fill, _fill_to_json)
+        reader.take_fill("dtype", data_type, read_fill, _fill_to_json)
         reader.take("order", lambda value: one_of(value, ("C", "F")))
         reader.take(_SEPARATOR, lambda value: one_of(value, (".", "/")))
-        return Metadata(json=reader.json, shape=shape, chunk_shape=chunks, data_type=data_type, fill=fill)
+        return reader.metadata({}, data_type=data_type)
 
     @classmethod
     def read_constraints(cls, members: dict[str, Any]) -> Metadata:
@@ -131,11 +131,6 @@ class ZarrSpec(KeyedSpec):
         chunks = (0,) * rank if metadata.chunk_shape is None else metadata.chunk_shape
         order = metadata.json.get("order")
         return chunks, Layout(None if order is None else _inner_order(order, rank, rank), chunks)
-
-    @staticmethod
-    def codec_of(metadata: Metadata) -> CodecSpec:
-        members = {name: metadata.json[name] for name in ("compressor", "filters") if name in metadata.json}
-        return CodecSpec._of("zarr", **{"filters": None, **members})
 
     # --- documents
 

@@ -89,7 +89,7 @@ class Zarr3Spec(KeyedSpec):
     anything = Metadata(json={"node_type": "array"})
     compared_otherwise = frozenset(("codecs", "dimension_names", "attributes"))
     driver_type = Zarr3Driver
-    codec_members = '"codecs"'
+    codec_names = ("codecs",)
     type_to_json = staticmethod(data_type_to_json)
 
     # --- JSON
@@ -114,16 +114,16 @@ class Zarr3Spec(KeyedSpec):
         take("node_type", lambda value: one_of(value, ("array",)))
         json["node_type"] = "array"
         # the elements
-        data_type = take("data_type", _data_type, data_type_to_json)
-        fill = reader.take_fill("data_type", data_type, read_fill, zarr3.write_fill)
+        data_type = take("data_type", _data_type, data_type_to_json, "data_type")
+        reader.take_fill("data_type", data_type, read_fill, zarr3.write_fill)
         # the dimensions and the chunks
-        shape = reader.take_sizes("shape")
-        names = take("dimension_names", lambda value: reader.per_dimension(value, _string_or_null), list)
+        reader.take_sizes("shape", "shape")
+        names = take("dimension_names", lambda value: reader.per_dimension(value, _string_or_null), list, "names")
         if not any(name is not None for name in names or ()):
             json.pop("dimension_names", None)
         take("chunk_key_encoding", zarr3.keys_from_json, _keys_to_json)
-        chunk_shape = take("chunk_grid", lambda value: _chunk_shape(value, reader), _grid_to_json)
-        codecs = take("codecs", chain_from_json, Chain.to_json)
+        take("chunk_grid", lambda value: _chunk_shape(value, reader), _grid_to_json, "chunk_shape")
+        take("codecs", chain_from_json, Chain.to_json, "codecs")
         take("storage_transformers", lambda value: extensions_from_json(value, "storage_transformers"))
         json.pop("storage_transformers", None)
         # the user's attributes, which include the units, and other members that need not be understood
@@ -136,17 +136,7 @@ class Zarr3Spec(KeyedSpec):
         for name, extension in sorted(members.items()):
             if not (isinstance(extension, dict) and extension.get("must_understand") is False):
                 raise invalid(f'Unsupported metadata field {dump(name)} is not marked {{"must_understand": false}}')
-        return Metadata(
-            json={**members, **json},
-            shape=shape,
-            chunk_shape=chunk_shape,
-            data_type=data_type,
-            fill=fill,
-            codecs=codecs,
-            names=names,
-            units=units,
-            attributes=attributes,
-        )
+        return reader.metadata(members, units=units, attributes=attributes)
 
     @classmethod
     def read_constraints(cls, members: dict[str, Any]) -> Metadata:
@@ -185,8 +175,8 @@ class Zarr3Spec(KeyedSpec):
         layout = Layout() if codecs is None else decoded_layout(codecs, rank, metadata.chunk_shape)
         return metadata.chunk_shape, layout
 
-    @staticmethod
-    def codec_of(metadata: Metadata) -> CodecSpec:
+    @classmethod
+    def codec_of(cls, metadata: Metadata) -> CodecSpec:
         return CodecSpec._of("zarr3", **({} if metadata.codecs is None else {"codecs": metadata.codecs}))
 
     # --- opening
