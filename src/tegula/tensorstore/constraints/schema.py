@@ -336,11 +336,6 @@ class Schema(Constraints, Indexable):
             _check_fill(self._fill_value, merged)
         self._domain = merged
 
-    def _set_shape(self, shape: list[int]) -> None:
-        """Merge in a domain with this shape and its origin at 0."""
-        check_rank(len(shape))
-        self._set_domain(IndexDomain(shape=shape), "shape")
-
     def _set_chunk_layout(self, layout: ChunkLayout) -> None:
         """Merge in constraints on the chunks."""
         if layout.rank != -1:
@@ -455,7 +450,7 @@ Schema._members = {
         lambda schema, json: schema._set_domain(IndexDomain(json=json)),
         _to_json("_domain"),
     ),
-    "shape": Member(lambda schema, shape: schema._set_shape([read_int64(size) for size in shape])),
+    "shape": Member(lambda schema, shape: schema._set_domain(IndexDomain(shape=[*map(read_int64, shape)]), "shape")),
     "chunk_layout": Member(
         lambda schema, layout: schema._set_chunk_layout(checked("chunk_layout", layout, ChunkLayout)),
         lambda schema, json: schema._set_chunk_layout(ChunkLayout(json)),

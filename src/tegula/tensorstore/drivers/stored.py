@@ -79,16 +79,10 @@ class StoredSpec(DriverSpec):
                 raise in_member("allow_metadata_mismatch", invalid('"allow_metadata_mismatch" no longer supported'))
 
     def _read_kvstore(self, members: dict[str, Any]) -> None:
-        value = members.pop("kvstore", MISSING)
-        if value is not MISSING:
-            try:
-                self.kvstore = value if isinstance(value, KvStore.Spec) else KvStore.Spec(value)
-            except StatusError as error:
-                raise in_member("kvstore", error) from error.__cause__
-        path = members.pop("path", MISSING)
-        if path is not MISSING:
+        self.kvstore = take(members, "kvstore", _kvstore_spec, self.kvstore)
+        if "path" in members:
             with member("path"):
-                name = string(path)
+                name = string(members.pop("path"))
                 if self.kvstore is None:
                     raise invalid('"path" must be specified in conjunction with "kvstore"')
                 self.kvstore = self.kvstore / name
@@ -318,12 +312,9 @@ def read_flags(members: dict[str, Any]) -> OpenMode:
 
 def write_flags(flags: OpenMode, include_defaults: bool) -> dict[str, Any]:
     """Write the flags; opening an existing array is the default."""
-    json: dict[str, Any] = {}
-    if flags.create:
-        json["create"] = True
-        if flags.open:
-            json["open"] = True
-    for name in FLAGS[2:]:
-        if getattr(flags, name) or include_defaults:
-            json[name] = getattr(flags, name)
-    return json
+    json = {name: getattr(flags, name) for name in FLAGS if name != "open" or flags.create}
+    return {name: value for name, value in json.items() if value or (include_defaults and name in FLAGS[2:])}
+
+
+def _kvstore_spec(value: Any) -> KvStore.Spec:
+    return value if isinstance(value, KvStore.Spec) else KvStore.Spec(value)

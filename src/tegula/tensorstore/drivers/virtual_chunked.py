@@ -74,11 +74,6 @@ class VirtualChunkedSpec(VirtualSpec):
     name: ClassVar[str] = "virtual_chunked"
     driver: VirtualChunkedDriver
 
-    @classmethod
-    def from_json(cls, json: dict[str, Any]) -> VirtualChunkedSpec:
-        text = 'Error parsing object member "driver": "virtual_chunked" is not a registered TensorStore driver'
-        raise invalid(text)
-
     def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
         raise status("UNIMPLEMENTED", "JSON representation not supported")
 

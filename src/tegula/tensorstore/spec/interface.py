@@ -74,7 +74,6 @@ DRIVERS: Final[dict[str, str]] = {
     "cast": "tegula.tensorstore.drivers.adapting.cast:CastSpec",
     "downsample": "tegula.tensorstore.drivers.adapting.downsample:DownsampleSpec",
     "stack": "tegula.tensorstore.drivers.adapting.stack:StackSpec",
-    "virtual_chunked": "tegula.tensorstore.drivers.virtual_chunked:VirtualChunkedSpec",
 }
 """Drivers by name, as ``module:class``; each is imported when it is first used."""
 

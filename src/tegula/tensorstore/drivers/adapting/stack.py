@@ -118,12 +118,9 @@ class StackSpec(VirtualSpec):
         return {"layers": [layer._write(builder, include_defaults) for layer in self.layers]}
 
     def get_domain(self) -> IndexDomain | None:
-        if self.schema.domain is not None:
+        if self.schema.domain is not None or not self.layers:
             return self.schema.domain
-        domains = [layer.domain for layer in self.layers]
-        if not domains or any(domain is None for domain in domains):
-            return None
-        return _hull([domain for domain in domains if domain is not None])
+        return _hull([layer.domain for layer in self.layers])
 
     def get_schema(self) -> Schema:
         schema = super().get_schema()
@@ -131,13 +128,8 @@ class StackSpec(VirtualSpec):
         return schema
 
     def open(self, request: Opening) -> Driver:
-        sources = []
-        for spec in self.layers:
-            source = spec
-            if self.schema.dtype is not None and spec.dtype is None:
-                source = spec.copy()
-                source.update(dtype=self.schema.dtype)
-            sources.append(source)
+        usual = Schema(dtype=self.schema.dtype)
+        sources = [spec._merged(schema=usual) if spec.dtype is None else spec for spec in self.layers]
         layers = checked_layers(sources, self.schema)
         driver = StackDriver(layers, self.schema, request.context, request.transaction)
         driver.mode = request.mode
@@ -159,12 +151,7 @@ class StackDriver(Driver):
         if dtype is None:
             raise invalid("dtype must be specified")
         self.dtype = dtype
-        domain = schema.domain
-        if domain is None:
-            if not layers:
-                raise invalid("Domain must be specified")
-            domain = _hull([layer.domain for layer in layers])
-        self.domain = domain
+        self.domain = _hull([layer.domain for layer in layers]) if schema.domain is None else schema.domain
         self.dimension_units = _merged_units(schema, [layer.dimension_units for layer in layers])
         self.chunk_layout = ChunkLayout()
         self.slow = any(layer.opened is None or layer.opened.driver.slow for layer in layers)
@@ -257,11 +244,13 @@ def _merged_units(schema: Schema, layers: Sequence[_Units | None]) -> _Units | N
     return tuple(own or unit for own, unit in zip(schema.dimension_units or [None] * len(merged), merged))
 
 
-def _hull(domains: Sequence[IndexDomain]) -> IndexDomain:
-    hull = domains[0]
-    for number, domain in enumerate(domains[1:], 1):
+def _hull(domains: Sequence[IndexDomain | None]) -> IndexDomain:
+    hull: IndexDomain | None = None
+    for number, domain in enumerate(domains):
         try:
-            hull = hull.hull(domain)
+            hull = domain if hull is None or domain is None else hull.hull(domain)
         except StatusError as error:
             raise annotate(error, f"Layer {number}") from error
+    if hull is None:
+        raise invalid("Domain must be specified")
     return hull.mark_bounds_implicit[False]
