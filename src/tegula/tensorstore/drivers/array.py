@@ -56,9 +56,7 @@ class ArraySpec(VirtualSpec):
         return {"array": convert(self.values, dtype.name, "json", np.dtype(object)).tolist()}
 
     def get_schema(self) -> Schema:
-        schema = super().get_schema()
-        schema.update(chunk_layout=_layout(self.values))
-        return schema
+        return super().get_schema()._put(chunk_layout=_layout(self.values))
 
     def get_domain(self) -> IndexDomain:
         return IndexDomain(shape=self.values.shape)

@@ -28,9 +28,7 @@ class VirtualSpec(DriverSpec):
         """Return the domain; None if it is unknown."""
 
     def get_schema(self) -> Schema:
-        schema = self.schema.copy()
-        schema.update(domain=self.get_domain())
-        return schema
+        return self.schema.copy()._put(domain=self.get_domain())
 
     @property
     def flags(self) -> OpenMode:  # type: ignore[override]

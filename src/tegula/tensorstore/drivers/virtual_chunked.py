@@ -82,12 +82,8 @@ class VirtualChunkedSpec(VirtualSpec):
 
     def get_schema(self) -> Schema:
         driver = self.driver
-        return Schema(
-            dtype=driver.dtype,
-            domain=driver.domain,
-            chunk_layout=driver.chunk_layout,
-            dimension_units=driver.dimension_units,
-        )
+        members = ("dtype", "domain", "chunk_layout", "dimension_units")
+        return Schema()._put(**{name: getattr(driver, name) for name in members})
 
     def open(self, request: Opening) -> Driver:
         driver = copy(self.driver)

@@ -65,7 +65,7 @@ class CastSpec(VirtualSpec):
         schema = self.schema.copy()
         below = self.base.schema
         if below.rank is not None:
-            schema.update(rank=below.rank, domain=below.domain, chunk_layout=below.chunk_layout, codec=below.codec)
+            schema._put(rank=below.rank, domain=below.domain, chunk_layout=below._chunk_layout, codec=below.codec)
         stored, wanted, fill = below.dtype, schema.dtype, below.fill_value
         if stored is not None and wanted is not None and fill is not None and convertible(stored.name, wanted.name):
             schema.update(fill_value=convert(fill, stored.name, wanted.name, wanted.numpy_dtype))

@@ -124,8 +124,7 @@ class StackSpec(VirtualSpec):
 
     def get_schema(self) -> Schema:
         schema = super().get_schema()
-        schema.update(dimension_units=_merged_units(schema, [layer.dimension_units for layer in self.layers]))
-        return schema
+        return schema._put(dimension_units=_merged_units(schema, [layer.dimension_units for layer in self.layers]))
 
     def open(self, request: Opening) -> Driver:
         usual = Schema(dtype=self.schema.dtype)
@@ -195,8 +194,7 @@ class StackDriver(Driver):
     def spec(self, *, minimal: bool = False) -> DriverSpec:
         spec = StackSpec()
         spec.layers = [layer.described(minimal) for layer in self.layers]
-        spec.schema = Schema(dtype=self.dtype, rank=self.domain.rank, domain=self.domain)
-        spec.schema.update(dimension_units=self.dimension_units)
+        spec.schema = Schema()._put(dtype=self.dtype, domain=self.domain, dimension_units=self.dimension_units)
         spec.bindings = (self.bindings or spec.bindings).bound(self._context)
         return spec
 
