@@ -18,15 +18,15 @@ import numpy as np
 from tegula.tensorstore.errors import IndexStatusError, index_error, type_error
 from tegula.tensorstore.index.composition import Transform, is_explicitly_empty, substituted
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, MAX_RANK, Bounds, slice_bounds
+from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, MAX_RANK, Bounds, effective, slice_bounds
+from tegula.tensorstore.index.operations import Mode
 from tegula.tensorstore.index.output_maps import IndexArray, OutputIndexMap
 from tegula.tensorstore.index.subscripts import Selector, resolve, slice_text, twice
 
-__all__ = ["Expression", "Mode", "index_basic", "index_directly", "index_selected", "newaxis", "parse_expression"]
+__all__ = ["Expression", "index_basic", "index_directly", "index_selected", "newaxis", "parse_expression"]
 
 newaxis = None
 
-Mode = Literal["default", "oindex", "vindex"]
 Usage = Literal["direct", "first", "chained"]
 
 _ALL = slice(None)
@@ -234,24 +234,21 @@ def index_basic(pair: Transform, key: Any, mode: Mode) -> Transform | None:
     It takes less than half the time of `index_directly`.
     """
     domain, maps = pair
-    lower, upper, implicit_lower, implicit_upper, labels = domain._parts()
     terms = key if type(key) is tuple else (key,)
-    if len(terms) > len(lower):
+    if len(terms) > len(domain._dims):
         return None
-    bounds: list[Bounds] = []
-    kept: list[str] = []
+    dims: list[Bounds] = []
     changes: list[Any] = []
     ends: list[tuple[int, int]] = []  # the dimensions with arrays, and where these end among the new ones
-    for dim, old in enumerate(zip(lower, upper, implicit_lower, implicit_upper)):
+    for dim, old in enumerate(domain._dims):
         term = terms[dim] if dim < len(terms) else _ALL
         if type(term) is int and old[0] <= term < old[1]:
             changes.append(OutputIndexMap._single(None, term, 0))
             continue
         if type(term) is np.ndarray and term.ndim and term.size > 1 and term.dtype.kind == "i":
             changes.append(term.astype(np.int64))
-            bounds += [(0, size, False, False) for size in term.shape]
-            kept += [""] * term.ndim
-            ends.append((dim, len(bounds)))
+            dims += _array_dims(term.shape)
+            ends.append((dim, len(dims)))
             continue
         if type(term) is not slice:
             return None
@@ -264,36 +261,38 @@ def index_basic(pair: Transform, key: Any, mode: Mode) -> Transform | None:
                 and type(stop) is int
                 and old[0] <= start <= stop <= old[1] < INFINITY
             ):
-                new = start, stop, False, False
+                new = start, stop, False, False, old[4]
             elif type(start) in _PARTS and type(stop) in _PARTS and type(step) in _PARTS:
                 new, offset, stride = slice_bounds(old, term, dim)
             else:
                 return None
-        changes.append(OutputIndexMap._single(len(bounds), offset, stride))
-        bounds.append(new)
-        kept.append(labels[dim])
-    new_domain = IndexDomain._of_bounds(bounds, kept)
+        changes.append(OutputIndexMap._single(len(dims), offset, stride))
+        dims.append(new)
+    new_domain = IndexDomain._of(dims)
     if ends:
-        rank = len(bounds)
-        if (
-            mode == "vindex"
-            or (len(ends) > 1 and mode == "default")
-            or rank > MAX_RANK
-            or is_explicitly_empty(new_domain)
-        ):
+        is_joint = mode == "vindex" or (len(ends) > 1 and mode == "default")
+        if is_joint or len(dims) > MAX_RANK or is_explicitly_empty(new_domain):
             return None
         for dim, end in ends:
-            array = changes[dim]
-            changes[dim] = OutputIndexMap._of_array(
-                array.reshape((1,) * (end - array.ndim) + array.shape + (1,) * (rank - end))
-            )
+            changes[dim] = _array_map(changes[dim], end, len(dims))
     return new_domain, substituted(domain, maps, new_domain, changes)
+
+
+def _array_dims(shape: tuple[int, ...]) -> list[Bounds]:
+    """Return the dimensions of an index array, which start at 0 and have no labels."""
+    return [(0, size, False, False, "") for size in shape]
+
+
+def _array_map(array: IndexArray, end: int, rank: int) -> OutputIndexMap:
+    """Return the map of an index array whose dimensions end at one of those of a new domain."""
+    shape = (1,) * (end - array.ndim) + array.shape + (1,) * (rank - end)
+    return OutputIndexMap._of_array(array.reshape(shape))
 
 
 def index_directly(pair: Transform, expression: Expression) -> Transform:
     """Index all dimensions in order."""
     terms = expression.terms
-    rank = len(pair[0]._lower)
+    rank = len(pair[0]._dims)
     required = _count(terms)
     if required > rank:
         raise index_error(
@@ -361,39 +360,32 @@ class _Result:
     `starts` has the first new dimension of each column; that of all arrays together at -1.
     """
 
-    __slots__ = ("arrays", "begins", "bounds", "changes", "domain", "expression", "first", "labels", "starts")
+    __slots__ = ("arrays", "begins", "changes", "dims", "domain", "expression", "first", "starts")
 
     def __init__(self, domain: IndexDomain, expression: Expression, front: bool, first: Arrays | None) -> None:
         self.domain, self.expression, self.first = domain, expression, first
-        self.bounds: list[Bounds] = []
-        self.labels: list[str] = []
-        self.changes: list[Any] = [None] * len(domain._lower)
+        self.dims: list[Bounds] = []
+        self.changes: list[Any] = [None] * len(domain._dims)
         self.arrays: list[tuple[int, Arrays, int]] = []
         self.starts: dict[int, int] = {}
         self.begins: dict[int, int] = {}  # the first new dimension of each term, by its identity
         if front and any(map(_is_arrays, expression.terms)):
             self.starts[-1] = 0
-            self.emit(expression.shape)
-
-    def emit(self, shape: tuple[int, ...]) -> None:
-        """Add dimensions that start at 0 and have no labels."""
-        self.bounds += [(0, size, False, False) for size in shape]
-        self.labels += [""] * len(shape)
+            self.dims += _array_dims(expression.shape)
 
     def add_arrays(self, slot: int, dim: int, term: Arrays, at: int) -> None:
         """Add the dimensions of index arrays at the first column of each, or of all together at that of the first."""
-        domain = self.domain
         self.arrays.append((dim, term, at))
         if dim >= 0 and term.source.dtype.kind == "b":
-            check_mask(term.source.shape[at], dim, domain._lower[dim], domain._upper[dim])
+            check_mask(term.source.shape[at], dim, *self.domain._dims[dim][:2])
         if at:
             return
         if self.expression.mode == "oindex":
-            self.starts[slot] = self.begins[id(term)] = len(self.bounds)
-            self.emit(term.shape)
+            self.starts[slot] = self.begins[id(term)] = len(self.dims)
+            self.dims += _array_dims(term.shape)
         elif -1 not in self.starts and (self.first is None or self.first is term):
-            self.starts[-1] = len(self.bounds)
-            self.emit(self.expression.shape)
+            self.starts[-1] = len(self.dims)
+            self.dims += _array_dims(self.expression.shape)
 
     def shape_arrays(self, domain: IndexDomain) -> None:
         """Give index arrays an axis for every dimension of the new domain; over an empty one, drop them."""
@@ -404,12 +396,10 @@ class _Result:
             if is_empty:
                 self.changes[dim] = OutputIndexMap._constant(0)
                 continue
-            array = term.arrays[at]
             end = self.begins.get(id(term), -1) + len(term.shape)
             if self.expression.mode != "oindex":
                 end = self.starts[-1] + len(self.expression.shape)
-            shape = (1,) * (end - array.ndim) + array.shape + (1,) * (len(self.bounds) - end)
-            self.changes[dim] = OutputIndexMap._of_array(array.reshape(shape))
+            self.changes[dim] = _array_map(term.arrays[at], end, len(self.dims))
 
 
 def _applied(
@@ -420,32 +410,28 @@ def _applied(
     The dimensions of arrays that broadcast together take the place of `first`, by default of the first column with one.
     """
     domain, maps = pair
-    lower, upper, implicit_lower, implicit_upper, labels = domain._parts()
     result = _Result(domain, expression, front or expression.mode == "vindex", first)
-    bounds, changes, starts = result.bounds, result.changes, result.starts
+    dims, changes, starts = result.dims, result.changes, result.starts
     outside: list[int] = []
     for slot, (dim, term, at) in enumerate(columns):
-        if isinstance(term, int):
-            inside = (implicit_lower[dim] or lower[dim] <= term) and (implicit_upper[dim] or term < upper[dim])
-            if not inside or not -INFINITY <= term <= INFINITY:
+        if isinstance(term, Arrays):
+            result.add_arrays(slot, dim, term, at)
+        elif isinstance(term, int):
+            least, most = effective(domain._dims[dim])
+            if not least <= term < most:
                 outside.append(dim)
             changes[dim] = OutputIndexMap._constant(term)
-        elif isinstance(term, slice):
-            new = lower[dim], upper[dim], implicit_lower[dim], implicit_upper[dim]
-            new, offset, stride = slice_bounds(new, term, dim)
-            starts[slot] = len(bounds)
-            changes[dim] = OutputIndexMap._single(len(bounds), offset, stride)
-            bounds.append(new)
-            result.labels.append(labels[dim])
-        elif isinstance(term, Arrays):
-            result.add_arrays(slot, dim, term, at)
         else:
-            starts[slot] = len(bounds)
-            bounds.append((0, 1, True, True))
-            result.labels.append("")
-    if len(bounds) > MAX_RANK:
-        raise _rank_error(len(bounds))
-    new_domain = IndexDomain._of_bounds(bounds, result.labels)
+            starts[slot] = len(dims)
+            if isinstance(term, slice):
+                new, offset, stride = slice_bounds(domain._dims[dim], term, dim)
+                changes[dim] = OutputIndexMap._single(len(dims), offset, stride)
+                dims.append(new)
+            else:
+                dims.append((0, 1, True, True, ""))
+    if len(dims) > MAX_RANK:
+        raise _rank_error(len(dims))
+    new_domain = IndexDomain._of(dims)
     if outside and not is_explicitly_empty(new_domain):
         raise index_error(f"dimension {outside[0]} has no index {changes[outside[0]]._offset}", "OUT_OF_RANGE")
     if result.arrays:
@@ -509,7 +495,7 @@ def _resolve_selection(
     flat: list[int | str] = []
     for selector in selection:
         if isinstance(selector, str):
-            resolve((selector,), domain.rank, domain._labels)
+            resolve((selector,), domain.rank, domain.labels)
             flat.append(selector)
         else:
             flat += resolve((selector,), rank, ())
@@ -527,7 +513,7 @@ def _resolve_selection(
     old_dims = iter(range(domain.rank))
     slots = [_NEW if number in new else next(old_dims, _NOTHING) for number in range(rank)]
     numbers = [
-        slots.index(domain._labels.index(selector)) if isinstance(selector, str) else selector for selector in flat
+        slots.index(domain.labels.index(selector)) if isinstance(selector, str) else selector for selector in flat
     ]
     _check_once(twice(numbers))
     return numbers, slots
