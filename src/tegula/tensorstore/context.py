@@ -20,7 +20,7 @@ from tegula.errors import StoreError
 from tegula.runtime.frozen import attribute
 from tegula.stores.arguments import Generation, split_children
 from tegula.stores.memory import MemoryStore, next_generation
-from tegula.tensorstore.errors import checked, invalid, status, type_error
+from tegula.tensorstore.errors import checked_or_none, invalid, status, type_error
 from tegula.tensorstore.json.binding import (
     MISSING,
     MemberTable,
@@ -73,14 +73,12 @@ class MemoryKeys(MemoryStore):
             self._values = values
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
-        """Yield every key that starts with `prefix`, in no particular order."""
         start = _any_text(prefix)
         with self._lock:
             keys = [*self._values]
         return (key for key in keys if key.startswith(start))
 
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
-        """Return the keys and the prefixes (each ending in ``/``) directly below `prefix`, each sorted."""
         return split_children(self.list_prefix(prefix), prefix)
 
 
@@ -301,13 +299,7 @@ class _Resource:
         return self.to_json(include_defaults=True) if self._store is None else self._store
 
     def to_json(self, include_defaults: bool = False) -> Any:
-        """Return the JSON representation.
-
-        Parameters
-        ----------
-        include_defaults : bool
-            Whether to include members that have their default value.
-        """
+        """Return the JSON representation, if wanted with the members that have their default value."""
         return self._kind.to_json(self._description, include_defaults)
 
     def __repr__(self) -> str:
@@ -342,13 +334,7 @@ class _Spec:
             self._entries[key] = None if value is None else split_reference(kind, value)
 
     def to_json(self, include_defaults: bool = False) -> Any:
-        """Return the JSON representation.
-
-        Parameters
-        ----------
-        include_defaults : bool
-            Whether to include members that have their default value.
-        """
+        """Return the JSON representation, if wanted with the members that have their default value."""
         return {key: kind_of(key).to_json(value, include_defaults) for key, value in self._entries.items()}
 
     def __repr__(self) -> str:
@@ -389,8 +375,7 @@ class Context:
     __slots__ = ("__weakref__", "_parent", "_resources", "_spec")
 
     def __init__(self, spec: Any = MISSING, parent: Context | None = None, *, json: Any = MISSING) -> None:
-        if parent is not None:
-            checked("parent", parent, Context)
+        checked_or_none("parent", parent, Context)
         source = json if spec is MISSING else spec
         if source is MISSING and parent is not None:
             raise type_error("a context with a parent needs a spec")

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast
 
 from tegula.engine.concurrency.finalisers import call_apart
 from tegula.engine.concurrency.pool import for_each, in_background
-from tegula.tensorstore.errors import checked, invalid, status, type_error
+from tegula.tensorstore.errors import invalid, status, type_error
 
 __all__ = [
     "Batch",
@@ -29,7 +29,6 @@ __all__ = [
     "Steps",
     "WriteFutures",
     "background",
-    "checked_batch",
     "failed",
     "finish",
     "immediate",
@@ -522,8 +521,3 @@ def _begun() -> Batch:
     batch = Batch()
     batch._begun = True
     return batch
-
-
-def checked_batch(batch: Any) -> Batch:
-    """Return `batch`; raise TypeError if it is not a `Batch`."""
-    return checked("batch", batch, Batch)

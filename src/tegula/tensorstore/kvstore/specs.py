@@ -170,10 +170,8 @@ def location_of_url(kind: Kind, url: str) -> tuple[dict[str, Any], str]:
     if kind in _REMOTE:
         bucket, _, path = location.partition("/")
         return {"bucket": _bucket(kind.name.upper(), bucket)}, decode_url_path(path)
-    return {}, _file_of_url(location) if kind is FILE else decode_url_path(location)
-
-
-def _file_of_url(location: str) -> str:
+    if kind is not FILE:
+        return {}, decode_url_path(location)
     authority, slash, tail = location.partition("/")
     if authority not in ("", "localhost"):
         raise invalid(f"file: URIs do not support authority: {dump(authority)}")
@@ -181,7 +179,7 @@ def _file_of_url(location: str) -> str:
     if not path:
         raise invalid('file: URIs do not support relative paths: ""')
     normal = normpath(path)
-    return check_file_path(normal + "/" if path.endswith("/") and normal != "/" else normal)
+    return {}, check_file_path(normal + "/" if path.endswith("/") and normal != "/" else normal)
 
 
 def url_of(kind: Kind, members: Mapping[str, Any], path: str) -> str:
@@ -202,6 +200,7 @@ def url_of(kind: Kind, members: Mapping[str, Any], path: str) -> str:
 _RESOURCES: Final = {kind.name: dict(zip(kind.resources, kind.resources)) for kind in KINDS.values()}
 
 _REMOTE: Final = (S3, GCS, HTTP)
+_PARTS: Final = ("_base", "_bindings", "_kind", "_options", "_path")
 
 
 class KvStoreSpec:
@@ -228,7 +227,7 @@ class KvStoreSpec:
     KvStore.Spec({'driver': 'file', 'path': '/tmp/a.zip'})
     """
 
-    __slots__ = ("__weakref__", "_base", "_bindings", "_kind", "_options", "_path")
+    __slots__ = ("__weakref__", *_PARTS)
 
     _kind: Kind
     _path: str
@@ -237,15 +236,12 @@ class KvStoreSpec:
     _base: KvStoreSpec | None
 
     def __init__(self, json: Any) -> None:
-        if isinstance(json, KvStoreSpec):
-            source = json
-        elif isinstance(json, str):
-            source = _of_url(json)
+        if isinstance(json, (KvStoreSpec, str)):
+            source = _of_url(json) if isinstance(json, str) else json
+            for name in _PARTS:
+                setattr(self, name, getattr(source, name))
         else:
             self._read(obj(to_json_value(json)))
-            return
-        self._kind, self._path, self._base = source._kind, source._path, source._base
-        self._options, self._bindings = source._options, source._bindings
 
     def _read(self, members: dict[str, Any]) -> None:
         with member("driver"):
@@ -304,13 +300,7 @@ class KvStoreSpec:
         return self._bindings.value(name)
 
     def to_json(self, include_defaults: bool = False) -> Any:
-        """Return the JSON representation.
-
-        Parameters
-        ----------
-        include_defaults : bool
-            Whether to include members that have their default value.
-        """
+        """Return the JSON representation, if wanted with the members that have their default value."""
         key_bytes(self._path).decode()  # JSON is text
         builder = SpecBuilder()
         return builder.finish(self._build(builder, include_defaults))
@@ -330,24 +320,22 @@ class KvStoreSpec:
 
     def copy(self) -> KvStoreSpec:
         """Return a copy."""
-        other: KvStoreSpec = object.__new__(KvStoreSpec)
-        other._kind, other._path, other._base = self._kind, self._path, self._base
-        other._options, other._bindings = self._options, self._bindings
-        return other
+        return self._with()
 
     __copy__ = copy
 
-    def _with_path(self, path: str) -> KvStoreSpec:
-        """Return the spec of the same store with another path."""
-        other = self.copy()
-        other._path = path
+    def _with(self, **parts: Any) -> KvStoreSpec:
+        """Return a copy with some of its parts replaced."""
+        other: KvStoreSpec = object.__new__(KvStoreSpec)
+        for name in _PARTS:
+            setattr(other, name, parts[name] if name in parts else getattr(self, name))
         return other
 
     def __add__(self, suffix: str | bytes) -> KvStoreSpec:
-        return self._with_path(self._path + key_text(suffix))
+        return self._with(_path=self._path + key_text(suffix))
 
     def __truediv__(self, component: str | bytes) -> KvStoreSpec:
-        return self._with_path(join_paths(self._path, key_text(component)))
+        return self._with(_path=join_paths(self._path, key_text(component)))
 
     def update(
         self,
@@ -383,23 +371,15 @@ class KvStoreSpec:
         if bindings.is_bound and self._base is None:
             return self
         home = bindings.home(context)
-        other = self.copy()
-        other._bindings = bindings.bound(home)
-        other._base = None if self._base is None else self._base._bound(home)
-        return other
+        return self._with(_bindings=bindings.bound(home), _base=self._base and self._base._bound(home))
 
     def _unbound(self) -> KvStoreSpec:
         """Return the spec with bound resources replaced by their specs."""
-        other = KvStoreSpec(self._with_path("").to_json())
-        other._path = self._path
-        return other
+        return KvStoreSpec(self._with(_path="").to_json())._with(_path=self._path)
 
     def _stripped(self) -> KvStoreSpec:
         """Return the spec without resources."""
-        other = self.copy()
-        other._bindings = self._bindings.stripped()
-        other._base = None if self._base is None else self._base._stripped()
-        return other
+        return self._with(_bindings=self._bindings.stripped(), _base=self._base and self._base._stripped())
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, KvStoreSpec):
@@ -410,7 +390,7 @@ class KvStoreSpec:
         raise type_error("unhashable type: 'tensorstore.KvStore.Spec'")
 
     def _identity(self) -> tuple[Any, ...]:
-        base = None if self._base is None else self._base._identity()
+        base = self._base and self._base._identity()
         return self._kind.name, self._path, self._options, self._bindings.identity(), base
 
     def __repr__(self) -> str:

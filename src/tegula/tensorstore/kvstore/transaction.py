@@ -28,7 +28,6 @@ from tegula.stores.arguments import (
     check_key,
     clip_range,
     flat_view,
-    split_children,
 )
 from tegula.stores.capabilities import BlockedKeys, blocked_by
 from tegula.stores.interface import Store
@@ -402,13 +401,9 @@ class StagedStore(BlockedKeys, Store):
         self._space: object = id(store) if directory is None else "files"
         self._root = "" if directory is None else directory.rstrip("/") + "/"
 
-    @property
-    def url(self) -> str:
-        """The name of the store."""
-        return self.base.url
+    url: str = attribute("base.url", "The name of the store.")
 
     def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
-        """Return the value of `key`, or a range of it, or ``None`` if there is none; see `Store.get`."""
         self.transaction._check_open()
         entry = self.transaction._entries.get(self._key_id(key))
         if entry is not None and entry.written:
@@ -445,7 +440,6 @@ class StagedStore(BlockedKeys, Store):
             raise self.transaction._failed(status("ABORTED", f"{name} has changed since the transaction first read it"))
 
     def size(self, key: str) -> int | None:
-        """Return the length of a value in bytes, or ``None`` if there is none."""
         self.transaction._check_open()
         entry = self.transaction._entries.get(self._key_id(key))
         if entry is not None and entry.written:
@@ -453,7 +447,6 @@ class StagedStore(BlockedKeys, Store):
         return self.base.size(key)
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
-        """Yield every key that starts with `prefix`, in no particular order."""
         self.transaction._check_open()
         keys = set(self.base.list_prefix(prefix))  # which checks the prefix
         start = self._root + prefix
@@ -461,10 +454,6 @@ class StagedStore(BlockedKeys, Store):
             if entry.written and space == self._space and path.startswith(start):
                 (keys.discard if entry.value is None else keys.add)(path[len(self._root) :])
         return iter(keys)
-
-    def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
-        """Return the keys and the prefixes (each ending in ``/``) directly below `prefix`, each sorted."""
-        return split_children(self.list_prefix(prefix), prefix)
 
     def blocked_by(self, key: str) -> str | None:
         """Describe what is in the place of a key of the store; see `BlockedKeys.blocked_by`."""
