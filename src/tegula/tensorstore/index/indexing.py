@@ -354,54 +354,6 @@ def index_selected(
     return result, chosen
 
 
-class _Result:
-    """The dimensions that result from an expression, and what each old dimension becomes.
-
-    `starts` has the first new dimension of each column; that of all arrays together at -1.
-    """
-
-    __slots__ = ("arrays", "begins", "changes", "dims", "domain", "expression", "first", "starts")
-
-    def __init__(self, domain: IndexDomain, expression: Expression, front: bool, first: Arrays | None) -> None:
-        self.domain, self.expression, self.first = domain, expression, first
-        self.dims: list[Bounds] = []
-        self.changes: list[Any] = [None] * len(domain._dims)
-        self.arrays: list[tuple[int, Arrays, int]] = []
-        self.starts: dict[int, int] = {}
-        self.begins: dict[int, int] = {}  # the first new dimension of each term, by its identity
-        if front and any(map(_is_arrays, expression.terms)):
-            self.starts[-1] = 0
-            self.dims += _array_dims(expression.shape)
-
-    def add_arrays(self, slot: int, dim: int, term: Arrays, at: int) -> None:
-        """Add the dimensions of index arrays at the first column of each, or of all together at that of the first."""
-        self.arrays.append((dim, term, at))
-        if dim >= 0 and term.source.dtype.kind == "b":
-            check_mask(term.source.shape[at], dim, *self.domain._dims[dim][:2])
-        if at:
-            return
-        if self.expression.mode == "oindex":
-            self.starts[slot] = self.begins[id(term)] = len(self.dims)
-            self.dims += _array_dims(term.shape)
-        elif -1 not in self.starts and (self.first is None or self.first is term):
-            self.starts[-1] = len(self.dims)
-            self.dims += _array_dims(self.expression.shape)
-
-    def shape_arrays(self, domain: IndexDomain) -> None:
-        """Give index arrays an axis for every dimension of the new domain; over an empty one, drop them."""
-        is_empty = is_explicitly_empty(domain)
-        for dim, term, at in self.arrays:
-            if dim < 0:
-                continue
-            if is_empty:
-                self.changes[dim] = OutputIndexMap._constant(0)
-                continue
-            end = self.begins.get(id(term), -1) + len(term.shape)
-            if self.expression.mode != "oindex":
-                end = self.starts[-1] + len(self.expression.shape)
-            self.changes[dim] = _array_map(term.arrays[at], end, len(self.dims))
-
-
 def _applied(
     pair: Transform, expression: Expression, columns: list[Column], front: bool, first: Arrays | None = None
 ) -> tuple[Transform, dict[int, int]]:
@@ -410,12 +362,24 @@ def _applied(
     The dimensions of arrays that broadcast together take the place of `first`, by default of the first column with one.
     """
     domain, maps = pair
-    result = _Result(domain, expression, front or expression.mode == "vindex", first)
-    dims, changes, starts = result.dims, result.changes, result.starts
+    is_outer = expression.mode == "oindex"
+    dims: list[Bounds] = []
+    changes: list[Any] = [None] * len(domain._dims)
+    arrays: list[tuple[int, IndexArray, int, int]] = []
+    starts: dict[int, int] = {}
     outside: list[int] = []
+    if (front or expression.mode == "vindex") and any(map(_is_arrays, expression.terms)):
+        starts[-1] = 0
+        dims += _array_dims(expression.shape)
     for slot, (dim, term, at) in enumerate(columns):
         if isinstance(term, Arrays):
-            result.add_arrays(slot, dim, term, at)
+            group, shape = (id(term), term.shape) if is_outer else (-1, expression.shape)
+            if not at and group not in starts and (is_outer or first is None or first is term):
+                starts[group] = starts[slot if is_outer else -1] = len(dims)
+                dims += _array_dims(shape)
+            if dim >= 0:
+                check_mask(term, at, dim, domain._dims[dim])
+                arrays.append((dim, term.arrays[at], group, len(shape)))
         elif isinstance(term, int):
             least, most = effective(domain._dims[dim])
             if not least <= term < most:
@@ -432,10 +396,12 @@ def _applied(
     if len(dims) > MAX_RANK:
         raise _rank_error(len(dims))
     new_domain = IndexDomain._of(dims)
-    if outside and not is_explicitly_empty(new_domain):
+    is_empty = is_explicitly_empty(new_domain)  # which leaves nothing to check
+    if outside and not is_empty:
         raise index_error(f"dimension {outside[0]} has no index {changes[outside[0]]._offset}", "OUT_OF_RANGE")
-    if result.arrays:
-        result.shape_arrays(new_domain)
+    for dim, array, group, rank in arrays:
+        constant = OutputIndexMap._constant(0)
+        changes[dim] = constant if is_empty else _array_map(array, starts[group] + rank, len(dims))
     return (new_domain, substituted(domain, maps, new_domain, changes)), starts
 
 
@@ -443,9 +409,10 @@ def _is_arrays(term: Term) -> bool:
     return type(term) is Arrays
 
 
-def check_mask(size: int, dim: int, lower: int, upper: int) -> None:
+def check_mask(term: Arrays, at: int, dim: int, bounds: Bounds) -> None:
     """Refuse a mask of another length than its dimension; it starts at index 0, whatever the origin of the domain."""
-    if not lower and size != upper and upper != EXCLUSIVE_INFINITY:
+    size, upper = (term.source.shape or (0,))[at], bounds[1]
+    if term.source.dtype.kind == "b" and not bounds[0] and size != upper != EXCLUSIVE_INFINITY:
         raise index_error(f"a mask has length {size} along dimension {dim}, which has size {upper}")
 
 
