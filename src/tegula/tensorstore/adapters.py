@@ -115,10 +115,9 @@ def _as_values(array: Any, wanted: dtypes.dtype | None, copy: bool | None) -> An
 def _data_type(values: Any) -> dtypes.dtype:
     if values.dtype.kind != "O":
         return dtypes.dtype(values.dtype)
-    if values.size and all(isinstance(value, str) for value in values.flat):
-        return dtypes.ustring
-    if values.size and all(isinstance(value, bytes) for value in values.flat):
-        return dtypes.string
+    for kind, found in ((str, dtypes.ustring), (bytes, dtypes.string)):
+        if values.size and all(isinstance(value, kind) for value in values.flat):
+            return found
     return dtypes.json
 
 

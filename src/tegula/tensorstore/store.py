@@ -172,14 +172,8 @@ class TensorStore(Indexable):
     @property
     def schema(self) -> Schema:
         """The schema of the view; an array created with it has the same properties."""
-        return Schema(
-            dtype=self.dtype,
-            domain=self.domain,
-            chunk_layout=self.chunk_layout,
-            codec=self.codec,
-            fill_value=self.fill_value,
-            dimension_units=self.dimension_units,
-        )
+        names = ("dtype", "domain", "chunk_layout", "codec", "fill_value", "dimension_units")
+        return Schema(**{name: getattr(self, name) for name in names})
 
     @property
     def base(self) -> TensorStore | None:
@@ -360,23 +354,19 @@ class TensorStore(Indexable):
         WriteFutures
             ``copy`` is ready when the source may be changed, ``commit`` when the values are stored.
         """
-        if batch is not None:
-            checked("batch", batch, Batch)
-            if not isinstance(source, TensorStore):
-                text = "Invalid batch: batch can only be specified when copying from a TensorStore source"
-                raise invalid(text)
-            self._load()
-            source._load()
-            requests = max(self._driver.requests, source._driver.requests)
-            return written(batch._defer(self._write_from, source, requests=requests))
         if isinstance(source, TensorStore):
             self._load()
             source._load()
+            requests = max(self._driver.requests, source._driver.requests)
+            if batch is not None:
+                return written(checked("batch", batch, Batch)._defer(self._write_from, source, requests=requests))
             if self._driver.is_remote or source._driver.is_remote:
-                requests = max(self._driver.requests, source._driver.requests)
                 return written(background(self._write_from, source, requests=requests))
             start = background if source._driver.slow else self._start
             return written(start(self._write_from, source))
+        if batch is not None:
+            checked("batch", batch, Batch)
+            raise invalid("Invalid batch: batch can only be specified when copying from a TensorStore source")
         values = as_source(source, self._driver.dtype, self.domain.rank)
         return written(self._start(self._write, values))
 

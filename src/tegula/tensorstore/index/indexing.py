@@ -60,23 +60,13 @@ Term = int | slice | Arrays | EllipsisType | None
 
 
 class Expression(NamedTuple):
-    """An index expression.
-
-    Attributes
-    ----------
-    scalar : bool
-        Whether the expression is a single integer, 0-d array, slice or None, which applies to every selected dimension.
-    shape : tuple of int
-        The shape that the arrays broadcast to; empty in the mode ``"oindex"``.
-    apart : bool
-        Whether a slice, an ellipsis or None separates the arrays.
-    """
+    """An index expression; a scalar one is one integer, 0-d array, slice or None for every selected dimension."""
 
     terms: tuple[Term, ...]
     scalar: bool
     mode: Mode
-    shape: tuple[int, ...] = ()
-    apart: bool = False
+    shape: tuple[int, ...] = ()  # that the arrays broadcast to; empty in the mode "oindex"
+    apart: bool = False  # whether a slice, an ellipsis or None separates the arrays
 
     def __str__(self) -> str:
         shown = ",".join([_term_text(term) for term in self.terms])

@@ -31,32 +31,20 @@ from tegula.tensorstore.json.binding import (
     with_defaults,
 )
 from tegula.tensorstore.json.values import key_bytes, key_text, pretty, sound_text, to_json_value
-from tegula.tensorstore.kvstore.paths import check_file_path, decode_url_path, encode_url_path, split_url
+from tegula.tensorstore.kvstore.paths import check_file_path, decode_url_path, encode_url_path
 
 __all__ = ["GCS", "HTTP", "S3", "KvStoreSpec", "join_paths", "pipeline", "spec_of_pipeline"]
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of key-value store.
+    """One kind of key-value store."""
 
-    Attributes
-    ----------
-    name, scheme : str
-        The name of its driver, and the scheme of its URLs.
-    resources : tuple of str
-        Names of its resources.
-    members : mapping of str to (reader, default)
-        Its members; a default of ``None`` is never written, and ``MISSING`` marks a required member.
-    adapter : bool
-        Whether a value of another store contains it.
-    """
-
-    name: str
-    scheme: str
+    name: str  # of its driver
+    scheme: str  # of its URLs
     resources: tuple[str, ...]
     members: MemberTable = field(default_factory=dict)
-    adapter: bool = False
+    adapter: bool = False  # whether a value of another store contains it
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _kind_named, (self.name,)
@@ -161,18 +149,22 @@ def location_of_url(kind: Kind, url: str) -> tuple[dict[str, Any], str]:
     >>> location_of_url(HTTP, "https://host/a?b=1")
     ({'base_url': 'https://host?b=1'}, '/a')
     """
+    scheme = f"{url.partition('://')[0]}://" if kind is HTTP else kind.scheme
+    if not url.startswith(scheme):
+        raise invalid(f'Scheme "{scheme}" not present in url')
+    location, _, fragment = url.removeprefix(scheme).partition("#")
+    location, mark, query = location.partition("?")
+    if mark and kind is not HTTP:
+        raise invalid("Query string not supported")
+    if fragment:
+        raise invalid("Fragment identifier not supported")
+    authority, slash, tail = location.partition("/")
     if kind is HTTP:
-        address, mark, query = url.partition("?")
-        scheme, _, remainder = address.partition("://")
-        host, slash, path = split_url(f"{scheme}://{remainder}", f"{scheme}://").partition("/")
-        return {"base_url": _base_url(f"{scheme}://{host}{mark}{query}")}, slash + decode_url_path(path)
-    location = split_url(url, kind.scheme)
+        return {"base_url": _base_url(f"{scheme}{authority}{mark}{query}")}, slash + decode_url_path(tail)
     if kind in _REMOTE:
-        bucket, _, path = location.partition("/")
-        return {"bucket": _bucket(kind.name.upper(), bucket)}, decode_url_path(path)
+        return {"bucket": _bucket(kind.name.upper(), authority)}, decode_url_path(tail)
     if kind is not FILE:
         return {}, decode_url_path(location)
-    authority, slash, tail = location.partition("/")
     if authority not in ("", "localhost"):
         raise invalid(f"file: URIs do not support authority: {dump(authority)}")
     path = decode_url_path(slash + tail)

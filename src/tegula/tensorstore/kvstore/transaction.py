@@ -26,7 +26,7 @@ from tegula.stores.arguments import (
     Generation,
     changed,
     check_key,
-    clip_range,
+    cut,
     flat_view,
 )
 from tegula.stores.capabilities import BlockedKeys, blocked_by
@@ -79,6 +79,10 @@ class _Entry:
 def _conflict(entry: _Entry) -> StatusError:
     """Return the error for a key that has changed."""
     return status("ABORTED", f"{key_name(entry.store, entry.key)} has changed")
+
+
+def _in_state(state: str, doc: str) -> Any:
+    return property(lambda self: self._state == state, doc=doc)
 
 
 class Transaction:
@@ -141,21 +145,9 @@ class Transaction:
         "_repeatable_read", "Whether the commit requires that all values that were read are unchanged."
     )
 
-    @property
-    def open(self) -> bool:
-        """Whether the transaction can still be used: it was not aborted, and its commit has not started."""
-        return self._state == "open"
-
-    @property
-    def aborted(self) -> bool:
-        """Whether the transaction was aborted."""
-        return self._state == "aborted"
-
-    @property
-    def commit_started(self) -> bool:
-        """Whether the commit has started."""
-        return self._state == "committing"
-
+    open: bool = _in_state("open", "Whether the transaction was not aborted, and its commit has not started.")
+    aborted: bool = _in_state("aborted", "Whether the transaction was aborted.")
+    commit_started: bool = _in_state("committing", "Whether the commit has started.")
     future: Future[None] = attribute(
         "_future", "A future that is ready after the commit; after an abort, it has an error."
     )
@@ -407,10 +399,7 @@ class StagedStore(BlockedKeys, Store):
         self.transaction._check_open()
         entry = self.transaction._entries.get(self._key_id(key))
         if entry is not None and entry.written:
-            value = entry.value
-            if value is not None and byte_range is not None:
-                start, stop = clip_range(byte_range, len(value))
-                value = value[start:stop]
+            value = cut(entry.value, byte_range)
             return (value, entry.token) if with_generation else value
         value, generation = self.base.get(key, byte_range, with_generation=True)
         self.transaction._note_read(self._key_id(key), self.base, key, generation)
