@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tegula.tensorstore.context import Context
-from tegula.tensorstore.errors import checked_or_none, invalid, type_error
+from tegula.tensorstore.errors import checked, invalid, type_error
 from tegula.tensorstore.future import Batch, Future, immediate
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.kvstore.transaction import Transaction
@@ -83,8 +83,9 @@ def open(
             raise invalid("Invalid kvstore: Inconsistent transactions specified")
         transaction = transaction or kvstore.transaction
         kvstore = kvstore.spec(retain_context=True)
-    checked_or_none("transaction", transaction, Transaction)
-    checked_or_none("batch", batch, Batch)
+    for name, value, kind in (("transaction", transaction, Transaction), ("batch", batch, Batch)):
+        if value is not None:
+            checked(name, value, kind)
     context = Context() if context is None else context
     chosen.update(
         open_mode=open_mode,

@@ -49,7 +49,10 @@ def compose(outer: Transform, inner: Transform) -> Transform:
 
 def is_explicitly_empty(domain: Any) -> bool:
     """Return whether a domain is empty in a dimension with explicit bounds, which a resize can't change."""
-    return True in [low == high and not (free or open) for low, high, free, open, _ in domain._dims]
+    for lower, upper, implicit_lower, implicit_upper, _ in domain._dims:
+        if lower == upper and not (implicit_lower or implicit_upper):
+            return True
+    return False
 
 
 def inherited(outer: Any, maps: Maps, *, is_checked: bool = False) -> dict[int, Bounds]:

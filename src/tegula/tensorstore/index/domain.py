@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import repeat
-from math import prod
 from typing import Any, cast
 
 from tegula.tensorstore.errors import IndexStatusError, StatusError, annotate, index_error, invalid, status, type_error
@@ -137,8 +136,8 @@ class IndexDomain(Movable):
         cls, shape: tuple[int, ...], implicit_upper: Iterable[bool] = (), labels: Iterable[str] = ()
     ) -> IndexDomain:
         """Return the domain of a stored array, which starts at 0."""
-        rows = zip(shape, implicit_upper or repeat(False), labels or repeat(""))
-        return cls._of([(0, size, False, implicit, label) for size, implicit, label in rows])
+        none = repeat(False)
+        return cls._of(zip(repeat(0), shape, none, implicit_upper or none, labels or repeat("")))
 
     @property
     def rank(self) -> int:
@@ -167,7 +166,10 @@ class IndexDomain(Movable):
     @property
     def size(self) -> int:
         """The number of elements; the largest 64-bit integer if the domain is unbounded."""
-        return min(prod(self.shape), MAX_INT64)
+        total = 1
+        for bounds in self._dims:
+            total *= bounds[1] - bounds[0]
+        return min(total, MAX_INT64)
 
     @property
     def index_exp(self) -> tuple[slice, ...]:

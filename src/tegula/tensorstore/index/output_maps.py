@@ -48,9 +48,6 @@ class OutputIndexMethod(enum.Enum):
     def __index__(self) -> int:
         return int(self.value)
 
-    def __int__(self) -> int:
-        return int(self.value)
-
     def __str__(self) -> str:
         return f"OutputIndexMethod.{self.name}"
 

@@ -16,8 +16,11 @@ _Bounds = tuple[int | None, ...]
 def resolved_transform(transform: IndexTransform, base: IndexDomain) -> IndexTransform:
     """Return the transform of a view with its implicit bounds taken from the current bounds of the base."""
     old = transform._domain._dims
-    if True not in [bounds[2] or bounds[3] for bounds in old]:
-        return transform  # each read and write calls this, so the usual case must be fast
+    for bounds in old:  # each read and write calls this, so the usual case must be fast
+        if bounds[2] or bounds[3]:
+            break
+    else:
+        return transform
     new = [*old]
     for dim, outermost in inherited(base, transform._maps).items():
         new[dim] = with_inherited(new[dim], outermost)

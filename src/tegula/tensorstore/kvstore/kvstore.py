@@ -148,6 +148,8 @@ class KvStore:
         """Return a copy."""
         return open_bound(self._spec, self._transaction, self._opened_store)
 
+    __copy__ = copy
+
     def with_transaction(self, transaction: Transaction | None) -> KvStore:
         """Return the store with another transaction, or none, for reads and writes.
 
@@ -165,9 +167,6 @@ class KvStore:
 
     def __truediv__(self, component: str | bytes) -> KvStore:
         return open_bound(self._spec / component, self._transaction)
-
-    def __copy__(self) -> KvStore:
-        return self.copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._transaction is not None:
