@@ -160,13 +160,13 @@ class Transaction:
         Future
             Ready after the commit. Its error starts with ABORTED if a value that must not change has changed.
         """
-        if self._begin_commit():
+        if self._ends("committing"):
             background(self._commit)
         return self._future
 
     def commit_sync(self) -> None:
         """Commit the transaction and wait for it."""
-        if self._begin_commit():
+        if self._ends("committing"):
             self._commit()
         self._future.result()
 
@@ -217,12 +217,17 @@ class Transaction:
             raise invalid("Transaction not open (commit already started)")
 
     def _abort(self, error: BaseException) -> None:
+        if self._ends("aborted"):
+            self._entries, self._log = {}, []
+            self._promise.set_exception(error)
+
+    def _ends(self, state: Literal["committing", "aborted"]) -> bool:
+        """Change the state of the transaction if it is open; return whether it was open."""
         with self._lock:
             if self._state != "open":
-                return
-            self._state = "aborted"
-        self._entries, self._log = {}, []
-        self._promise.set_exception(error)
+                return False
+            self._state = state
+            return True
 
     # --- staging
 
@@ -265,14 +270,6 @@ class Transaction:
 
     # --- storing
 
-    def _begin_commit(self) -> bool:
-        """Start the commit if the transaction is open; return whether it was open."""
-        with self._lock:
-            if self._state != "open":
-                return False
-            self._state = "committing"
-            return True
-
     def _commit(self) -> None:
         try:
             self._store_or_fail()
@@ -296,21 +293,17 @@ class Transaction:
         for key_id, entry in pending:
             if not entry.holds():
                 return key_id, entry
-        alone = [(key_id, entry) for key_id, entry in pending if not isinstance(entry.store, _Changeable)]
-        together = [(key_id, entry) for key_id, entry in pending if isinstance(entry.store, _Changeable)]
-        for _, group in itertools.groupby(together, key=lambda change: id(change[1].store)):
-            lost = self._change([change for change in group if change[1].written])
-            if lost is not None:
+        written = [change for change in pending if change[1].written]
+        alone = [change for change in written if not isinstance(change[1].store, _Changeable)]
+        for _, group in itertools.groupby(written, key=lambda change: id(change[1].store)):
+            changes = [*group]
+            if isinstance(changes[0][1].store, _Changeable) and (lost := self._change(changes)) is not None:
                 return lost
         losses: list[tuple[KeyId, _Entry]] = []
-        for_each(
-            lambda change: self._set(change, losses), [change for change in alone if change[1].written], parallel=True
-        )
+        for_each(lambda change: self._set(change, losses), alone, parallel=True)
         return losses[0] if losses else None
 
     def _change(self, group: list[tuple[KeyId, _Entry]]) -> tuple[KeyId, _Entry] | None:
-        if not group:
-            return None
         store = group[0][1].store
         assert isinstance(store, _Changeable)
         try:
