@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tegula import config, engine
+from tegula import engine
 from tegula.errors import MetadataError, TegulaError, UnsupportedError
 from tegula.formats.keys import ZARR3_KEY
 from tegula.runtime.deferred import Later
@@ -52,8 +52,7 @@ def draft_at(store: Store, path: str) -> tuple[Store, str] | None:
     """
     names = path.split("/") if path else []
     for count in range(len(names) + 1):
-        prefix = "".join(f"{name}/" for name in names[:count])
-        if (view := _entered(store, prefix)) is not None:
+        if (view := _entered(store, "/".join(names[:count]))) is not None:
             return view, "/".join(names[count:])
     directory = store.local_directory
     while directory is not None and (above := os.path.dirname(directory)) != directory:
@@ -66,15 +65,15 @@ def draft_at(store: Store, path: str) -> tuple[Store, str] | None:
     return None
 
 
-def _entered(store: Store, prefix: str) -> Store | None:
-    """Return the view of a hierarchy whose entry point is at a prefix."""
-    raw = store.get(prefix + ZARR3_KEY, (0, config.current().max_input_bytes + 1))
+def _entered(store: Store, path: str) -> Store | None:
+    """Return the view of a hierarchy whose entry point is at a path."""
+    raw = engine.fetch_documents(store, path, [ZARR3_KEY]).get(ZARR3_KEY)
     try:
         point = None if raw is None else zarr3_draft.entry_point(raw)
     except (UnsupportedError, MetadataError) as error:
-        error.within(path=f"{store.url}/{prefix}".rstrip("/"))
+        error.within(path=f"{store.url}/{path}".rstrip("/"))
         raise
-    return None if point is None else views.DraftStore(store, prefix, *point)
+    return None if point is None else views.DraftStore(store, f"{path}/" if path else "", *point)
 
 
 def found_at(store: Store, path: str, read: Callable[[Store, str], Any]) -> tuple[Store, str, Any]:

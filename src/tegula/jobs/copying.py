@@ -23,7 +23,7 @@ from tegula.jobs.ledger import Ledger, is_ledger_key, share_of
 from tegula.jobs.managing import refuse_running
 from tegula.jobs.plans import Piece, Plan, Unit, fingerprint_of
 from tegula.jobs.recording import Recording
-from tegula.jobs.runners.runner import Runner, Work, check_reachable, do_units, runner_of
+from tegula.jobs.runners.runner import Runner, Work, do_units, running
 from tegula.jobs.units import Box, block_grid, in_boxes
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
@@ -115,9 +115,8 @@ def copy(
     with (
         copying.source_store(source, options=storage_options, read_only=True) as (store, old),
         copying.target_store(target, path, target_options) as (new_store, new),
-        runner_of(runner, workers) as who,
+        running(runner, workers, store, new_store) as who,
     ):
-        check_reachable(who, store, new_store)
         job = _Job(store, old, new_store, new, Ledger(new_store, new, share), progress)
         return job.run(who, overwrite, resume or part is not None)
 

@@ -25,12 +25,13 @@ from tegula.hierarchy.drafts import place_of
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
 from tegula.hierarchy.viewed import store_to_read
+from tegula.hierarchy.walking import arrays_below
 from tegula.jobs.checking.arrays import CODE, check_arrays
 from tegula.jobs.checking.documents import DOCUMENT_KEYS, ConsolidatedCheck, Visit, consolidated_checks, visited
 from tegula.jobs.checking.findings import KINDS, CheckReport, Examination, Finding, Repair
 from tegula.jobs.plans import Piece, Plan
 from tegula.jobs.sharing import piece_for, sharing
-from tegula.jobs.units import Progress, arrays_below, one_at_a_time
+from tegula.jobs.units import Progress, one_at_a_time
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import Store
 from tegula.stores.capabilities import Reclaiming, UnreachableNames, lock
