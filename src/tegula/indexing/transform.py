@@ -31,11 +31,13 @@ __all__ = ["Affine", "OutputMap", "Transform", "affine", "axes_of", "composed", 
 Names: TypeAlias = tuple[str | None, ...] | None
 
 
-_Placed: TypeAlias = tuple[list[tuple[int, Any, int]], list[int], list["int | None"], bool]
+_Placed: TypeAlias = tuple[list[tuple[int, Any, int]], list[int], list["int | None"], "tuple[Any, ...] | None"]
 """What each axis of a view becomes: its output map in terms of the result, where the step 0 marks an index array; the
-lengths of the axes of the result; the axis of the view that each comes from; and whether there are index arrays."""
+lengths of the axes of the result; the axis of the view that each comes from; and items that select the same from an
+array of NumPy, unless axes would move."""
 
 
+_KEEPING: Final = (slice, np.ndarray)  # types of items that keep an axis
 _greatest: Final = np.maximum.reduce  # in half of the time of the method ``max``
 
 
@@ -106,18 +108,21 @@ class Transform:
     def _picked(self, selection: Any, outer: bool) -> Transform | None:
         """Select as `_indexed` does if each axis stays where it is; return ``None`` otherwise, and for errors.
 
-        This takes a few microseconds for ints, slices, new axes and an array of indices.
+        This takes a few microseconds for ints, slices, new axes and arrays of indices.
         """
-        placed = _placed(selection if type(selection) is tuple else (selection,), self.shape, outer)
+        given = selection if type(selection) is tuple else (selection,)
+        if EllipsisType in map(type, given):
+            given = _expanded(given, len(self.shape))
+        placed = _placed(given, self.shape, outer)
         if placed is None:
             return None
-        parts, lengths, sources, has_arrays = placed
+        parts, lengths, sources, items = placed
         maps: list[OutputMap] = []
         for one in self.maps:
             if not isinstance(one, Affine):
-                if has_arrays:
+                if items is None:
                     return None
-                maps.append(_part_of(one, parts, lengths, sources))
+                maps.append(_part_of(one, items))
                 continue
             own, begin, stride = one
             if own < 0:
@@ -432,13 +437,12 @@ def _range_of(item: slice, axis: int, size: int) -> range:
 def _placed(items: tuple[Any, ...], shape: tuple[int, ...], outer: bool) -> _Placed | None:
     """Return what each axis of a view becomes; ``None`` where an axis moves, and for errors."""
     ndim = len(shape)
-    if EllipsisType in map(type, items):
-        items = _expanded(items, ndim)
     parts: list[tuple[int, Any, int]] = []
     lengths: list[int] = []
     sources: list[int | None] = []
     arrays = ints = 0
-    for item in items:
+    joint = last = -1  # the axis of the arrays that are broadcast together, and the last of these
+    for number, item in enumerate(items):
         axis, place = len(parts), len(lengths)
         if item is None:
             sources.append(None)
@@ -464,18 +468,27 @@ def _placed(items: tuple[Any, ...], shape: tuple[int, ...], outer: bool) -> _Pla
             found = _numbers(item, size)
             if found is None:
                 return None
-            parts.append((place, found, 0))
-            count = len(found)
             arrays += 1
+            count = len(found)
+            if joint >= 0:  # NumPy puts arrays that are not beside each other elsewhere
+                if last != number - 1 or lengths[joint] != count:
+                    return None
+                parts.append((joint, found, 0))
+                sources[joint], last = None, number
+                continue
+            parts.append((place, found, 0))
+            items = (*items[:number], found, *items[number + 1 :])
+            if not outer:
+                joint, last = place, number
         sources.append(axis)
         lengths.append(count)
-    if arrays and not outer and (ints or arrays > 1):  # NumPy may put the axis of the arrays elsewhere
+    if joint >= 0 and ints:
         return None
     for axis in range(len(parts), ndim):
         parts.append((len(lengths), 0, 1))
         sources.append(axis)
         lengths.append(shape[axis])
-    return parts, lengths, sources, arrays > 0
+    return parts, lengths, sources, None if arrays > 1 or (arrays and ints) else items
 
 
 def _expanded(items: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
@@ -505,21 +518,17 @@ def _numbers(item: Any, size: int) -> IntArray | None:
     return np.where(numbers < 0, numbers + size, numbers) if least < 0 else numbers
 
 
-def _part_of(
-    one: IntArray, parts: list[tuple[int, Any, int]], lengths: list[int], sources: list[int | None]
-) -> OutputMap:
-    """Return the part of an index array that ints and slices select, with the axes of the result."""
-    chosen: list[Any] = []
-    for size, (axis, start, step) in zip(one.shape, parts):
-        if axis < 0:
-            chosen.append(start if size != 1 else 0)
-        elif size == 1:
-            chosen.append(slice(None))
-        else:
-            stop = start + step * lengths[axis]
-            chosen.append(slice(start, stop if stop >= 0 else None, step))
-    kept = iter(np.shape(found := one[tuple(chosen)]))
-    return _array_map(np.reshape(found, [1 if source is None else next(kept) for source in sources]))
+def _part_of(one: IntArray, items: tuple[Any, ...]) -> OutputMap:
+    """Return the part of an index array that ints, slices, new axes and one array of indices select."""
+    if 1 in one.shape:  # along these axes there is one element for all indices
+        sizes = iter(one.shape)
+        picked: list[Any] = []
+        for item in items:
+            is_shared = item is not None and next(sizes) == 1
+            picked.append((slice(None) if type(item) in _KEEPING else 0) if is_shared else item)
+        items = tuple(picked)
+    found = one[items]
+    return affine((-1, found.item(), 0)) if found.size == 1 else found
 
 
 def _repeated(maps: list[OutputMap], shape: list[int]) -> list[OutputMap]:

@@ -17,7 +17,7 @@ from tegula.tensorstore.drivers.adapting.stack import StackDriver, checked_layer
 from tegula.tensorstore.drivers.array import ArrayDriver, ArraySpec
 from tegula.tensorstore.drivers.virtual import default_context
 from tegula.tensorstore.drivers.virtual_chunked import VirtualChunkedDriver
-from tegula.tensorstore.errors import StatusError, invalid, type_error
+from tegula.tensorstore.errors import StatusError, checked_or_none, invalid, type_error
 from tegula.tensorstore.index.dim_expressions import d
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.indexing import newaxis
@@ -74,7 +74,7 @@ def array(
       'transform': {'input_exclusive_max': [2], 'input_inclusive_min': [0]},
     })
     """
-    _check(context)
+    checked_or_none("context", context, Context)
     wanted = None if dtype is None else dtypes.dtype(dtype)
     values = _as_values(array, wanted, copy)
     if wanted is None:
@@ -115,10 +115,9 @@ def _as_values(array: Any, wanted: dtypes.dtype | None, copy: bool | None) -> An
 def _data_type(values: Any) -> dtypes.dtype:
     if values.dtype.kind != "O":
         return dtypes.dtype(values.dtype)
-    if values.size and all(isinstance(value, str) for value in values.flat):
-        return dtypes.ustring
-    if values.size and all(isinstance(value, bytes) for value in values.flat):
-        return dtypes.string
+    for kind, found in ((str, dtypes.ustring), (bytes, dtypes.string)):
+        if values.size and all(isinstance(value, kind) for value in values.flat):
+            return found
     return dtypes.json
 
 
@@ -342,7 +341,8 @@ def _stacked(
     transaction: Transaction | None,
     constraints: dict[str, Any],
 ) -> TensorStore:
-    _check(context, transaction)
+    checked_or_none("context", context, Context)
+    checked_or_none("transaction", transaction, Transaction)
     schema = Schema(**constraints)
     sources = [layer if isinstance(layer, Spec) else Viewed(layer._driver, layer._transform()) for layer in layers]
     stacked = checked_layers(sources, schema)
@@ -409,12 +409,7 @@ def virtual_chunked(
     >>> store.read().result()
     array([ 0,  1,  4,  9, 16], dtype=int32)
     """
-    _check(context, transaction)
+    checked_or_none("context", context, Context)
+    checked_or_none("transaction", transaction, Transaction)
     schema = Schema(**constraints)
     return TensorStore._of(VirtualChunkedDriver(read_function, write_function, loop, schema), None, transaction)
-
-
-def _check(context: object, transaction: object = None) -> None:
-    for name, value, kind in (("context", context, Context), ("transaction", transaction, Transaction)):
-        if value is not None and not isinstance(value, kind):
-            raise type_error(f"Invalid {name}")

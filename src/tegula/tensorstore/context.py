@@ -14,13 +14,13 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final
 
 from tegula.errors import StoreError
 from tegula.runtime.frozen import attribute
 from tegula.stores.arguments import Generation, split_children
 from tegula.stores.memory import MemoryStore, next_generation
-from tegula.tensorstore.errors import checked, invalid, status, type_error
+from tegula.tensorstore.errors import checked_or_none, invalid, status, type_error
 from tegula.tensorstore.json.binding import (
     MISSING,
     MemberTable,
@@ -73,14 +73,12 @@ class MemoryKeys(MemoryStore):
             self._values = values
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
-        """Yield every key that starts with `prefix`, in no particular order."""
         start = _any_text(prefix)
         with self._lock:
             keys = [*self._values]
         return (key for key in keys if key.startswith(start))
 
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
-        """Return the keys and the prefixes (each ending in ``/``) directly below `prefix`, each sorted."""
         return split_children(self.list_prefix(prefix), prefix)
 
 
@@ -89,24 +87,12 @@ Reader = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of context resource.
+    """A kind of context resource."""
 
-    Attributes
-    ----------
-    name : str
-        The first part of its identifiers.
-    members : mapping of str to (reader, default)
-        The members of its JSON object; `None` if it is a boolean instead.
-    private : bool
-        Whether the resource is only a setting and never shared.
-    opaque : bool
-        Whether any members are accepted, without validation.
-    """
-
-    name: str
-    members: MemberTable | None = field(default_factory=dict)
-    private: bool = False
-    opaque: bool = False
+    name: str  # the first part of its identifiers
+    members: MemberTable | None = field(default_factory=dict)  # of its JSON object; `None` if it is a boolean instead
+    private: bool = False  # whether the resource is only a setting and never shared
+    opaque: bool = False  # whether any members are accepted, without validation
 
     def read(self, json: Any) -> Any:
         """Validate JSON and return it without members that have their default value."""
@@ -252,38 +238,18 @@ _creating = threading.RLock()
 _MEMORY = "memory_key_value_store"
 
 
-class ResourceSpec:
-    """An unbound resource: a reference to one of a context, or the description of a new one without its defaults."""
-
-    __slots__ = ("json", "kind")
-
-    def __init__(self, kind: Kind, json: Any) -> None:
-        self.kind = kind
-        if json is None:
-            raise invalid("Expected non-null value, but received: null")
-        # reprs show a bound resource as a list of one element
-        self.json = split_reference(kind, json[0] if isinstance(json, list) and len(json) == 1 else json)
-
-    def bind(self, context: Context) -> _Resource:
-        """Return the context's resource if this is a reference, or a new resource if it is a description."""
-        if isinstance(self.json, str):
-            return context[self.json]
-        return _Resource(self.kind, "", self.json, None)
-
-    def to_json(self, include_defaults: bool = False) -> Any:
-        """Return the reference or the description."""
-        return self.kind.to_json(self.json, include_defaults)
+def _unbound(kind: Kind, json: Any) -> Any:
+    """Read an unbound resource: a reference to one of a context, or the description of a new one."""
+    if json is None:
+        raise invalid("Expected non-null value, but received: null")
+    # reprs show a bound resource as a list of one element
+    return split_reference(kind, json[0] if isinstance(json, list) and len(json) == 1 else json)
 
 
 class _Resource:
     """A resource, shared by everything that uses the same context.
 
-    Attributes
-    ----------
-    kind : Kind
-        The kind of resource.
-    key : str
-        Its identifier in the context that created it; empty if a spec describes it.
+    Its key is its identifier in the context that created it; it is empty if a spec describes the resource.
     """
 
     __slots__ = ("__weakref__", "_description", "_home", "_key", "_kind", "_store")
@@ -301,13 +267,7 @@ class _Resource:
         return self.to_json(include_defaults=True) if self._store is None else self._store
 
     def to_json(self, include_defaults: bool = False) -> Any:
-        """Return the JSON representation.
-
-        Parameters
-        ----------
-        include_defaults : bool
-            Whether to include members that have their default value.
-        """
+        """Return the JSON representation, if wanted with the members that have their default value."""
         return self._kind.to_json(self._description, include_defaults)
 
     def __repr__(self) -> str:
@@ -342,13 +302,7 @@ class _Spec:
             self._entries[key] = None if value is None else split_reference(kind, value)
 
     def to_json(self, include_defaults: bool = False) -> Any:
-        """Return the JSON representation.
-
-        Parameters
-        ----------
-        include_defaults : bool
-            Whether to include members that have their default value.
-        """
+        """Return the JSON representation, if wanted with the members that have their default value."""
         return {key: kind_of(key).to_json(value, include_defaults) for key, value in self._entries.items()}
 
     def __repr__(self) -> str:
@@ -389,8 +343,7 @@ class Context:
     __slots__ = ("__weakref__", "_parent", "_resources", "_spec")
 
     def __init__(self, spec: Any = MISSING, parent: Context | None = None, *, json: Any = MISSING) -> None:
-        if parent is not None:
-            checked("parent", parent, Context)
+        checked_or_none("parent", parent, Context)
         source = json if spec is MISSING else spec
         if source is MISSING and parent is not None:
             raise type_error("a context with a parent needs a spec")
@@ -447,8 +400,6 @@ class Context:
 for _inner, _name in ((_Resource, "Resource"), (_Spec, "Spec")):
     _inner.__name__, _inner.__qualname__ = _name, f"Context.{_name}"
 
-Binding: TypeAlias = ResourceSpec | _Resource
-
 
 class Bindings:
     """The resources of one spec, bound or not, by member name; and the spec's own context, if it has one."""
@@ -457,12 +408,12 @@ class Bindings:
 
     def __init__(self, kinds: Mapping[str, str]) -> None:
         self._kinds = kinds
-        self._explicit: dict[str, Binding] = {}
+        self._explicit: dict[str, Any] = {}  # bound resources, or the JSON of others
         self._home: Context | None = None  # once bound: the context that provides the resources not given
         self.context: _Spec | None = None
 
     @property
-    def resources(self) -> dict[str, Binding]:
+    def resources(self) -> dict[str, Any]:
         """The resources by member name."""
         home = self._home
         if home is not None:
@@ -479,13 +430,16 @@ class Bindings:
             self.context = take(members, "context", _Spec)
         for name, kind in self._kinds.items():
             if name in members:
-                binding = take(members, name, partial(ResourceSpec, KINDS[kind]))
-                if binding.json != kind:
+                binding = take(members, name, partial(_unbound, KINDS[kind]))
+                if binding != kind:
                     self._explicit[name] = binding
         if only_if_given and not only_if_given <= self._explicit.keys():
             self._kinds = {
                 name: self._kinds[name] for name in self._kinds if name not in only_if_given or name in self._explicit
             }
+
+    def _kind(self, name: str) -> Kind:
+        return KINDS[self._kinds[name]]
 
     def home(self, context: Context) -> Context:
         """Return the context to bind to: the spec's own with `context` as its parent, or else `context`."""
@@ -496,8 +450,12 @@ class Bindings:
         if self._home is not None:
             return self
         bindings = Bindings(self._kinds)
-        for name, binding in self._explicit.items():
-            bindings._explicit[name] = binding.bind(home) if isinstance(binding, ResourceSpec) else binding
+        for name, given in self._explicit.items():
+            if isinstance(given, str):
+                bindings._explicit[name] = home[given]
+            else:
+                is_bound = isinstance(given, _Resource)
+                bindings._explicit[name] = given if is_bound else _Resource(self._kind(name), "", given, None)
         bindings._home = home
         if home._spec is not None:  # find wrong references of its spec now; a default context has none
             _ = bindings.resources
@@ -512,7 +470,7 @@ class Bindings:
         binding = self._explicit.get(name)
         if binding is None and self._home is not None:
             return self._home[self._kinds[name]]
-        if binding is None or isinstance(binding, ResourceSpec):
+        if not isinstance(binding, _Resource):
             raise status("INTERNAL", f'Context resource "{name}" is not bound')
         return binding
 
@@ -524,7 +482,7 @@ class Bindings:
     def value(self, name: str) -> Any:
         """Return the value of a bound resource, without creating a default resource."""
         if self._home is not None and name not in self._explicit:
-            kind = KINDS[self._kinds[name]]
+            kind = self._kind(name)
             if kind.name != _MEMORY:
                 return kind.to_json(kind.default, include_defaults=True)
         return self.resource(name)._value
@@ -536,7 +494,7 @@ class Bindings:
             if isinstance(binding, _Resource):
                 json[name] = builder.add(name, binding, include_defaults)
             elif binding is not None:
-                json[name] = binding.to_json(include_defaults)
+                json[name] = self._kind(name).to_json(binding, include_defaults)
             elif include_defaults:
                 json[name] = kind
         context = {} if self.context is None else self.context.to_json(include_defaults)
@@ -546,7 +504,7 @@ class Bindings:
     def identity(self) -> tuple[Any, ...]:
         """Return the values by which specs are compared: descriptions of resources, and identities of bound ones."""
         entries = [
-            (name, id(binding) if isinstance(binding, _Resource) else binding.to_json())
+            (name, id(binding) if isinstance(binding, _Resource) else binding)
             for name, binding in sorted(self.resources.items())
         ]
         return entries, {} if self.context is None else self.context.to_json()

@@ -18,6 +18,7 @@ __all__ = [
     "annotate",
     "as_status",
     "checked",
+    "checked_or_none",
     "index_error",
     "invalid",
     "status",
@@ -102,6 +103,11 @@ def checked(name: str, value: Any, kind: type[T]) -> T:
     if not isinstance(value, kind):
         raise type_error(f"{name} must be a {kind.__name__}, not {type(value).__name__}")
     return value
+
+
+def checked_or_none(name: str, value: Any, kind: type[T]) -> T | None:
+    """Return an optional argument if it is ``None`` or an instance of a class; raise TypeError otherwise."""
+    return None if value is None else checked(name, value, kind)
 
 
 def annotate(error: BaseException, context: str) -> StatusError:

@@ -13,13 +13,13 @@ import time
 from collections.abc import Awaitable, Callable, Generator
 from concurrent import futures
 from contextlib import suppress
-from functools import partial
 from types import GenericAlias
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast
 
 from tegula.engine.concurrency.finalisers import call_apart
 from tegula.engine.concurrency.pool import for_each, in_background
-from tegula.tensorstore.errors import checked, invalid, status, type_error
+from tegula.runtime.frozen import attribute
+from tegula.tensorstore.errors import invalid, status, type_error
 
 __all__ = [
     "Batch",
@@ -29,7 +29,6 @@ __all__ = [
     "Steps",
     "WriteFutures",
     "background",
-    "checked_batch",
     "failed",
     "finish",
     "immediate",
@@ -53,24 +52,42 @@ class Pending(BaseException):
         self.future = future
 
 
-class Operation:
+class Operation(Generic[T]):
     """A function that is called again until it returns; `finish` continues where the previous call stopped.
 
-    `requests` is the `concurrency` of the store, if the operation mostly waits for it.
+    `waiting` receives its result or error. `requests` is the `concurrency` of the store, if the function mostly waits
+    for it.
     """
 
-    __slots__ = ("_position", "_started", "batch", "requests")
+    __slots__ = ("_args", "_function", "_position", "_started", "batch", "requests", "waiting")
 
-    def __init__(self, batch: Any = None, requests: int = 0) -> None:
-        self.batch = batch
-        self.requests = requests
+    def __init__(
+        self, function: Callable[..., T], args: tuple[Any, ...], batch: Batch | None = None, requests: int = 0
+    ) -> None:
+        self._function, self._args, self.batch, self.requests = function, args, batch, requests
+        self.waiting: futures.Future[T] = futures.Future()
         self._started: list[_Started] = []
         self._position = 0
 
-    def run(self, function: Callable[..., T], *args: Any) -> T:
-        """Call the function; raise `Pending` if it must be called again."""
+    def start(self) -> Future[T]:
+        """Call the function in the thread pool, or immediately if no thread is available; return its future."""
+        in_background(self.carry_out, self.requests)
+        return _pending(self.waiting)
+
+    def carry_out(self) -> None:
+        """Call the function; if it must wait for a future, call it again later."""
+        if self.waiting.cancelled():
+            return
         self._position = 0
-        return _within(self, function, *args)
+        with suppress(futures.InvalidStateError):
+            try:
+                result = _within(self, self._function, *self._args)
+            except Pending as pending:
+                pending.future.add_done_callback(lambda _: self.start())
+            except BaseException as error:  # noqa: BLE001 - the future raises it
+                self.waiting.set_exception(error)
+            else:
+                self.waiting.set_result(result)
 
     def next(self, begin: Callable[[], Steps[Any]]) -> _Started:
         """Return the steps of the next `finish`: new ones, or those that a previous call began at this position."""
@@ -101,18 +118,13 @@ class _Started:
         return self._result
 
 
-def running() -> Operation | None:
+def running() -> Operation[Any] | None:
     """Return the operation that runs in this thread."""
-    operation: Operation | None = getattr(_thread, "operation", None)
+    operation: Operation[Any] | None = getattr(_thread, "operation", None)
     return operation
 
 
-def alone(function: Callable[..., T], *args: Any) -> T:
-    """Call a function outside any operation, so that it blocks its thread to wait."""
-    return _within(None, function, *args)
-
-
-def _within(operation: Operation | None, function: Callable[..., T], *args: Any) -> T:
+def _within(operation: Operation[Any] | None, function: Callable[..., T], *args: Any) -> T:
     before = running()
     _thread.operation = operation
     try:
@@ -344,33 +356,19 @@ class WriteFutures:
     def __new__(cls) -> WriteFutures:
         raise type_error("cannot create 'tensorstore.WriteFutures' instances")
 
-    def result(self, timeout: float | None = None, deadline: float | None = None) -> None:
-        """Wait for `commit`; see `Future.result`."""
-        return self.commit.result(timeout, deadline)
-
-    def exception(self, timeout: float | None = None, deadline: float | None = None) -> BaseException | None:
-        """Wait for `commit` and return its error; see `Future.exception`."""
-        return self.commit.exception(timeout, deadline)
-
-    def done(self) -> bool:
-        """Return whether `commit` is done."""
-        return self.commit.done()
-
-    def cancel(self) -> bool:
-        """Cancel `commit`; see `Future.cancel`."""
-        return self.commit.cancel()
-
-    def cancelled(self) -> bool:
-        """Return whether `commit` was cancelled."""
-        return self.commit.cancelled()
-
-    def add_done_callback(self, callback: Callable[[Future[None]], Any]) -> None:
-        """Call `callback` with `commit` when `commit` is done."""
-        self.commit.add_done_callback(callback)
-
-    def remove_done_callback(self, callback: Callable[[Future[None]], Any]) -> int:
-        """Remove a callback of `commit` and return how many times it was registered."""
-        return self.commit.remove_done_callback(callback)
+    result: Callable[..., None] = attribute("commit.result", "Wait for `commit`; see `Future.result`.")
+    exception: Callable[..., BaseException | None] = attribute(
+        "commit.exception", "Wait for `commit` and return its error; see `Future.exception`."
+    )
+    done: Callable[[], bool] = attribute("commit.done", "Return whether `commit` is done.")
+    cancel: Callable[[], bool] = attribute("commit.cancel", "Cancel `commit`; see `Future.cancel`.")
+    cancelled: Callable[[], bool] = attribute("commit.cancelled", "Return whether `commit` was cancelled.")
+    add_done_callback: Callable[[Callable[[Future[None]], Any]], None] = attribute(
+        "commit.add_done_callback", "Call a function with `commit` when `commit` is done."
+    )
+    remove_done_callback: Callable[[Callable[[Future[None]], Any]], int] = attribute(
+        "commit.remove_done_callback", "Remove a callback of `commit` and return how many times it was registered."
+    )
 
     def __await__(self) -> Generator[Any, None, None]:
         return self.commit.__await__()
@@ -407,34 +405,7 @@ def background(function: Callable[..., T], *args: Any, requests: int = 0) -> Fut
     `requests` is the `concurrency` of the store that the function waits for; calls for remote stores have a pool
     of their own.
     """
-    waiting: _Waiting = futures.Future()
-    _submit(waiting, Operation(requests=requests), function, args)
-    return _pending(waiting)
-
-
-def deferred(operation: Operation, function: Callable[..., T], *args: Any) -> tuple[Future[T], Callable[[], None]]:
-    """Return a future of a later call, and the function that makes the call."""
-    waiting: _Waiting = futures.Future()
-    return _pending(waiting), lambda: _carry_out(waiting, operation, function, args)
-
-
-def _submit(waiting: _Waiting, operation: Operation, *work: Any) -> None:
-    in_background(partial(_carry_out, waiting, operation, *work), operation.requests)
-
-
-def _carry_out(waiting: _Waiting, operation: Operation, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
-    """Call a function and set its result or error on `waiting`; if it must wait for a future, call it again later."""
-    if waiting.cancelled():
-        return
-    with suppress(futures.InvalidStateError):
-        try:
-            result = operation.run(function, *args)
-        except Pending as pending:
-            pending.future.add_done_callback(lambda _: _submit(waiting, operation, function, args))
-        except BaseException as error:  # noqa: BLE001 - the future raises it
-            waiting.set_exception(error)
-        else:
-            waiting.set_result(result)
+    return Operation(function, args, requests=requests).start()
 
 
 def written(commit: Future[None], copy: Future[None] | None = None) -> WriteFutures:
@@ -489,14 +460,14 @@ class Batch:
     def _defer(self, function: Callable[..., T], *args: Any, requests: int = 0) -> Future[T]:
         """Delay a call until the batch is submitted; `requests` is the `concurrency` of the store it waits for."""
         if self._begun:
-            return immediate(alone, function, *args)
-        future, run = deferred(Operation(_begun()), function, *args)
+            return immediate(_within, None, function, *args)  # it blocks the thread to wait
+        operation = Operation(function, args, _begun())
         with self._lock:
             if self._work is None:
                 raise invalid("batch was already submitted")
-            self._work.append(run)
+            self._work.append(operation.carry_out)
             self._requests = max(self._requests, requests)
-        return future
+        return _pending(operation.waiting)
 
     def submit(self) -> None:
         """Start all delayed operations; the batch accepts no more."""
@@ -522,8 +493,3 @@ def _begun() -> Batch:
     batch = Batch()
     batch._begun = True
     return batch
-
-
-def checked_batch(batch: Any) -> Batch:
-    """Return `batch`; raise TypeError if it is not a `Batch`."""
-    return checked("batch", batch, Batch)

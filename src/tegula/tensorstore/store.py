@@ -10,13 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.errors import TegulaError
+from tegula.runtime.frozen import attribute
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.casting import convert, convertible, implicit
 from tegula.tensorstore.constraints.schema import Schema, fill_through, layout_through, units_through
 from tegula.tensorstore.context import Context
 from tegula.tensorstore.drivers.adapting.cast import CastDriver
-from tegula.tensorstore.errors import StatusError, invalid, status, type_error
-from tegula.tensorstore.future import Batch, Future, WriteFutures, background, checked_batch, failed, immediate, written
+from tegula.tensorstore.errors import StatusError, checked, checked_or_none, invalid, status, type_error
+from tegula.tensorstore.future import Batch, Future, WriteFutures, background, failed, immediate, written
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.resizing import base_bounds, resolved_transform
 from tegula.tensorstore.index.subscripts import Subscript
@@ -105,8 +106,8 @@ class TensorStore(Indexable):
     def _with_transform(self, transform: IndexTransform) -> TensorStore:
         return TensorStore._of(self._driver, transform, self._transaction)
 
-    def _subscript(self, name: str, apply: Callable[[Any, Any], Any]) -> _WritableSubscript:
-        return _WritableSubscript(self, name, lambda key: self._with_pair(apply(self._pair(), key)))
+    def _subscript(self, name: str, apply: Callable[[Any], Any]) -> _WritableSubscript:
+        return _WritableSubscript(self, name, apply)
 
     def __setitem__(self, key: Any, source: Any) -> None:
         self[key].write(source).result()
@@ -118,33 +119,14 @@ class TensorStore(Indexable):
         """Domain of the view."""
         return self._driver.domain if self._view is None else self._view.domain
 
-    @property
-    def rank(self) -> int:
-        """Number of dimensions."""
-        return self.domain.rank
+    rank: int = attribute("domain.rank", "Number of dimensions.")
 
     ndim = rank
-    """Number of dimensions."""
 
-    @property
-    def origin(self) -> tuple[int, ...]:
-        """Lower bound of each dimension."""
-        return self.domain.origin
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Extent of each dimension."""
-        return self.domain.shape
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return self.domain.size
-
-    @property
-    def dtype(self) -> dtypes.dtype:
-        """Data type of the elements."""
-        return self._driver.dtype
+    origin: tuple[int, ...] = attribute("domain.origin", "Lower bound of each dimension.")
+    shape: tuple[int, ...] = attribute("domain.shape", "Extent of each dimension.")
+    size: int = attribute("domain.size", "Number of elements.")
+    dtype: dtypes.dtype = attribute("_driver.dtype", "Data type of the elements.")
 
     @property
     def mode(self) -> Literal["r", "w", "rw"]:
@@ -161,20 +143,11 @@ class TensorStore(Indexable):
         """Whether the array can be written."""
         return "w" in self._driver.mode
 
-    @property
-    def transaction(self) -> Transaction | None:
-        """The transaction for reads and writes; None if there is none."""
-        return self._transaction
-
-    @property
-    def kvstore(self) -> KvStore | None:
-        """The key-value store of the array; None if it has none."""
-        return self._driver.kvstore
-
-    @property
-    def codec(self) -> CodecSpec | None:
-        """The codec of the chunks; None if they are not encoded."""
-        return self._driver.codec
+    transaction: Transaction | None = attribute(
+        "_transaction", "The transaction for reads and writes; None if there is none."
+    )
+    kvstore: KvStore | None = attribute("_driver.kvstore", "The key-value store of the array; None if it has none.")
+    codec: CodecSpec | None = attribute("_driver.codec", "The codec of the chunks; None if they are not encoded.")
 
     @property
     def chunk_layout(self) -> ChunkLayout:
@@ -199,14 +172,8 @@ class TensorStore(Indexable):
     @property
     def schema(self) -> Schema:
         """The schema of the view; an array created with it has the same properties."""
-        return Schema(
-            dtype=self.dtype,
-            domain=self.domain,
-            chunk_layout=self.chunk_layout,
-            codec=self.codec,
-            fill_value=self.fill_value,
-            dimension_units=self.dimension_units,
-        )
+        names = ("dtype", "domain", "chunk_layout", "codec", "fill_value", "dimension_units")
+        return Schema(**{name: getattr(self, name) for name in names})
 
     @property
     def base(self) -> TensorStore | None:
@@ -323,7 +290,7 @@ class TensorStore(Indexable):
             return failed(invalid("Source does not support reading."))
         if batch is not None:
             self._load()
-            return checked_batch(batch)._defer(self._read, order, requests=driver.requests)
+            return checked("batch", batch, Batch)._defer(self._read, order, requests=driver.requests)
         return self._start(self._read, order)
 
     def _start(self, function: Callable[..., T], *args: Any) -> Future[T]:
@@ -387,23 +354,19 @@ class TensorStore(Indexable):
         WriteFutures
             ``copy`` is ready when the source may be changed, ``commit`` when the values are stored.
         """
-        if batch is not None:
-            checked_batch(batch)
-            if not isinstance(source, TensorStore):
-                text = "Invalid batch: batch can only be specified when copying from a TensorStore source"
-                raise invalid(text)
-            self._load()
-            source._load()
-            requests = max(self._driver.requests, source._driver.requests)
-            return written(batch._defer(self._write_from, source, requests=requests))
         if isinstance(source, TensorStore):
             self._load()
             source._load()
+            requests = max(self._driver.requests, source._driver.requests)
+            if batch is not None:
+                return written(checked("batch", batch, Batch)._defer(self._write_from, source, requests=requests))
             if self._driver.is_remote or source._driver.is_remote:
-                requests = max(self._driver.requests, source._driver.requests)
                 return written(background(self._write_from, source, requests=requests))
             start = background if source._driver.slow else self._start
             return written(start(self._write_from, source))
+        if batch is not None:
+            checked("batch", batch, Batch)
+            raise invalid("Invalid batch: batch can only be specified when copying from a TensorStore source")
         values = as_source(source, self._driver.dtype, self.domain.rank)
         return written(self._start(self._write, values))
 
@@ -459,7 +422,7 @@ class TensorStore(Indexable):
             return resolved.mark_bounds_implicit[False] if fix_resizable_bounds and resolved.rank else resolved
 
         if batch is not None:
-            return checked_batch(batch)._defer(act)
+            return checked("batch", batch, Batch)._defer(act)
         return immediate(act)
 
     def resize(
@@ -519,8 +482,7 @@ class TensorStore(Indexable):
         ValueError
             If the view has a transaction whose commit has not started.
         """
-        if transaction is not None and not isinstance(transaction, Transaction):
-            raise type_error("Invalid transaction")
+        checked_or_none("transaction", transaction, Transaction)
         if self._transaction is not None:
             self._transaction._refuse_leaving()
         return TensorStore._of(self._driver.with_transaction(transaction), self._view, transaction)

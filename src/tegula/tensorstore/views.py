@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tegula.indexing import whole
 from tegula.indexing.transform import Affine, OutputMap, Transform, affine, axes_of, composed, extent
+from tegula.runtime.frozen import attribute
 from tegula.tensorstore.constraints.schema import units_through
 from tegula.tensorstore.errors import invalid, status
 from tegula.tensorstore.index.composition import with_origin_0
@@ -75,15 +76,8 @@ class Viewed:
         self.driver = driver
         self.view = identity(driver.domain) if view is None else view
 
-    @property
-    def domain(self) -> IndexDomain:
-        """The domain of the view."""
-        return self.view.domain
-
-    @property
-    def dtype(self) -> dtype:
-        """The data type of the elements."""
-        return self.driver.dtype
+    domain: IndexDomain = attribute("view.domain", "The domain of the view.")
+    dtype: dtype = attribute("driver.dtype", "The data type of the elements.")
 
     @property
     def dimension_units(self) -> tuple[Unit | None, ...] | None:
@@ -113,7 +107,7 @@ def select(view: IndexTransform | None, base: IndexDomain, inner: Transform | No
         return selection
     domain = base if view is None else view._domain
     lengths: list[int] = []
-    for low, high in zip(domain._lower, domain._upper) if inner is None else ():
+    for low, high, *_ in domain._dims if inner is None else ():
         if low < -_FINITE or high > _FINITE:
             raise invalid(f"Cannot read or write the unbounded domain {domain}")
         lengths.append(high - low)
@@ -125,7 +119,7 @@ def select(view: IndexTransform | None, base: IndexDomain, inner: Transform | No
     maps: list[OutputMap] = []
     sizes: list[int] = []
     used: list[int] = []
-    for dimension, (output, low, high) in enumerate(zip(view._maps, base._lower, base._upper, strict=True)):
+    for dimension, (output, (low, high, *_)) in enumerate(zip(view._maps, base._dims, strict=True)):
         one = with_origin_0(output, domain, low)
         if inner is not None:
             one = composed(one, inner.maps, shape)
@@ -151,12 +145,12 @@ def select(view: IndexTransform | None, base: IndexDomain, inner: Transform | No
 
 def _in_order(view: IndexTransform, base: IndexDomain) -> Selection | None:
     """Return the selection of a view by ints and slices in order, the usual case; None for all others."""
-    lowers, uppers = view._domain._lower, view._domain._upper
+    dims = view._domain._dims
     maps: list[OutputMap] = []
     sizes: list[int] = []
     lengths: list[int] = []
     axis = 0
-    for output, low, high in zip(view._maps, base._lower, base._upper, strict=True):
+    for output, (low, high, *_) in zip(view._maps, base._dims, strict=True):
         start, own = output._offset, output._dimension
         if own is None:
             if output._array is not None or not low <= start < high:
@@ -165,7 +159,7 @@ def _in_order(view: IndexTransform, base: IndexDomain) -> Selection | None:
         elif own != axis:
             return None
         else:
-            first, end, step = lowers[axis], uppers[axis], output._stride
+            first, end, step = *dims[axis][:2], output._stride
             start += step * first
             last = start + step * (end - first - 1)
             if not (-_FINITE <= first < end <= _FINITE and low <= start < high > last >= low):
@@ -174,7 +168,7 @@ def _in_order(view: IndexTransform, base: IndexDomain) -> Selection | None:
             maps.append(affine((axis, start - low, step)))
             axis += 1
         sizes.append(high - low)
-    if axis != len(lowers):
+    if axis != len(dims):
         return None
     shape = tuple(lengths)
     return Selection(Transform(shape, tuple(maps), tuple(sizes)), shape)

@@ -16,7 +16,6 @@ from tegula.tensorstore.json.binding import string as text
 from tegula.tensorstore.json.values import conversion_error, to_json_value
 
 __all__ = [
-    "TYPES",
     "DTypeLike",
     "bfloat16",
     "bool",
@@ -36,7 +35,6 @@ __all__ = [
     "float16",
     "float32",
     "float64",
-    "from_json",
     "int2",
     "int4",
     "int8",

@@ -200,7 +200,8 @@ def effective_domain(
         labels=(*labels, *[""] * len(inner)),
     )
     merged = domain if wanted is None else merge_domains(wanted, domain)
-    return merged._with(implicit_lower=[False] * known.full, implicit_upper=[*domain.implicit_upper_bounds])
+    flags = domain.implicit_upper_bounds
+    return merged._of([(*bounds[:2], False, flag, bounds[4]) for bounds, flag in zip(merged._dims, flags)])
 
 
 def _labels_of(names: Sequence[str | None] | None) -> list[str] | None:

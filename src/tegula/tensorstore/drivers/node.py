@@ -87,7 +87,7 @@ class NodeDriver(Driver):
         if rank > MAX_RANK or max(shape, default=0) > _MAX_EXTENT:
             self.domain = IndexDomain(shape=shape, implicit_upper_bounds=upper, labels=labels)  # raises the error
         else:
-            self.domain = IndexDomain._make((0,) * rank, shape, (False,) * rank, upper, labels)
+            self.domain = IndexDomain._of_shape(shape, upper, labels)
 
     # --- constraints
 

@@ -8,12 +8,10 @@ as `tegula.indexing.transform` does it for views, whose domains have the origin 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import eq
 from typing import Any, TypeAlias
 
 from tegula.indexing.transform import Affine, OutputMap, affine, composed
 from tegula.tensorstore.errors import StatusError, annotate, index_error
-from tegula.tensorstore.index.box import Box
 from tegula.tensorstore.index.intervals import (
     MAX_INT64,
     Bounds,
@@ -38,32 +36,32 @@ __all__ = [
 
 Maps: TypeAlias = tuple[OutputIndexMap, ...]
 Transform: TypeAlias = tuple[Any, Maps]
-"""The domain, a `Box`, and the output maps over it."""
+"""The domain, an `IndexDomain`, and the output maps over it."""
 
 
 def compose(outer: Transform, inner: Transform) -> Transform:
     """Return the transform that applies ``inner``, then ``outer``."""
-    if len(inner[1]) != len(outer[0]._lower):
-        raise index_error(f"a transform to {len(inner[1])} dimensions does not fit a domain of {len(outer[0]._lower)}")
+    if len(inner[1]) != outer[0].rank:
+        raise index_error(f"a transform to {len(inner[1])} dimensions does not fit a domain of {outer[0].rank}")
     domain = _propagated(outer[0], *inner)
     return domain, substituted(*outer, domain, inner[1])
 
 
-def is_explicitly_empty(domain: Box) -> bool:
+def is_explicitly_empty(domain: Any) -> bool:
     """Return whether a domain is empty in a dimension with explicit bounds, which a resize can't change."""
-    if not any(map(eq, domain._lower, domain._upper)):
-        return False
-    return any(bounds[0] == bounds[1] and not bounds[2] and not bounds[3] for bounds in zip(*domain._parts()))
+    for lower, upper, implicit_lower, implicit_upper, _ in domain._dims:
+        if lower == upper and not (implicit_lower or implicit_upper):
+            return True
+    return False
 
 
-def inherited(outer: Box, maps: Maps, *, is_checked: bool = False) -> dict[int, Bounds]:
+def inherited(outer: Any, maps: Maps, *, is_checked: bool = False) -> dict[int, Bounds]:
     """Return the bounds that input dimensions inherit from the domain that output maps lead to.
 
     With `is_checked`, constants must be indices of that domain.
     """
     inferred: dict[int, Bounds] = {}
-    every = zip(outer._lower, outer._upper, outer._implicit_lower, outer._implicit_upper, strict=True)
-    for dim, (output_map, own) in enumerate(zip(maps, every, strict=True)):
+    for dim, (output_map, own) in enumerate(zip(maps, outer._dims, strict=True)):
         target = output_map._dimension
         if target is None:
             if output_map._array is None and is_checked:
@@ -75,25 +73,25 @@ def inherited(outer: Box, maps: Maps, *, is_checked: bool = False) -> dict[int, 
                 interval = affine_domain(own[:2], output_map._offset, output_map._stride)
             except StatusError as error:
                 raise annotate(error, f"bounds of dimension {dim} for input dimension {target}") from None
-            bounds = (*interval, *(own[2:] if output_map._stride > 0 else own[:1:-1]))
+            bounds = (*interval, *(own[2:4] if output_map._stride > 0 else own[3:1:-1]), "")
         inferred[target] = explicit_intersection(inferred[target], bounds) if target in inferred else bounds
     return inferred
 
 
 def with_inherited(bounds: Bounds, outermost: Bounds) -> Bounds:
     """Return bounds with the implicit ones replaced by inherited ones."""
-    lower, upper, implicit_lower, implicit_upper = bounds
+    lower, upper, implicit_lower, implicit_upper, label = bounds
     if implicit_lower:
         lower, implicit_lower = outermost[0], outermost[2]
     if implicit_upper:
         upper, implicit_upper = outermost[1], outermost[3]
-    return lower, max(lower, upper), implicit_lower, implicit_upper
+    return lower, max(lower, upper), implicit_lower, implicit_upper, label
 
 
-def _propagated(outer: Box, inner: Box, maps: Maps) -> Box:
+def _propagated(outer: Any, inner: Any, maps: Maps) -> Any:
     """Return the inner domain with its implicit bounds inferred from the outer domain, after checking the others."""
     empty = is_explicitly_empty(inner)  # which leaves nothing to check
-    result = [inner._bounds(dim) for dim in range(len(inner._lower))]
+    result = [*inner._dims]
     for dim, outermost in sorted(inherited(outer, maps, is_checked=not empty).items()):
         result[dim] = with_inherited(result[dim], outermost)
         lower, upper = result[dim][:2]
@@ -103,7 +101,7 @@ def _propagated(outer: Box, inner: Box, maps: Maps) -> Box:
                 f"dimension {dim}: {interval_text(lower, upper)} is not within {interval_text(*outermost)}",
                 "OUT_OF_RANGE",
             )
-    return inner._of_bounds(result, inner._labels)
+    return inner._of(result)
 
 
 def _check_index(index: int, bounds: Interval, what: str) -> None:
@@ -111,7 +109,7 @@ def _check_index(index: int, bounds: Interval, what: str) -> None:
         raise index_error(f"{what}: {index} is outside valid range {interval_text(*bounds)}", "OUT_OF_RANGE")
 
 
-def substituted(outer: Box, maps: Maps, domain: Box, inner: Sequence[OutputIndexMap]) -> Maps:
+def substituted(outer: Any, maps: Maps, domain: Any, inner: Sequence[OutputIndexMap]) -> Maps:
     """Put what the dimensions of the outer domain become, in terms of a new domain, into output maps."""
     new = []
     is_empty: bool | None = None
@@ -142,9 +140,9 @@ def substituted(outer: Box, maps: Maps, domain: Box, inner: Sequence[OutputIndex
     return tuple(new)
 
 
-def _valid(outer: Box, dim: int, inner: OutputIndexMap) -> Interval:
+def _valid(outer: Any, dim: int, inner: OutputIndexMap) -> Interval:
     """Return the values of an inner index array that are indices of a dimension of the outer domain."""
-    bounds = effective(outer._bounds(dim))
+    bounds = effective(outer._dims[dim])
     if inner._offset or inner._stride != 1:
         bounds = affine_domain(bounds, inner._offset, inner._stride)
     lower, upper = max(bounds[0], inner._range[0]), min(bounds[1], inner._range[1])
@@ -160,7 +158,7 @@ def _of_values(array: IndexArray, offset: int, stride: int, index_range: Interva
     return OutputIndexMap._constant(offset + stride * value)
 
 
-def _of_array(outer: Box, outer_map: OutputIndexMap, domain: Box, inner: Sequence[OutputIndexMap]) -> OutputIndexMap:
+def _of_array(outer: Any, outer_map: OutputIndexMap, domain: Any, inner: Sequence[OutputIndexMap]) -> OutputIndexMap:
     """Return an outer map with the elements of its index array that the inner transform selects."""
     array = outer_map._array
     assert array is not None
@@ -173,17 +171,17 @@ def _of_array(outer: Box, outer_map: OutputIndexMap, domain: Box, inner: Sequenc
             if change._array.size and not lower <= change._array.min() <= change._array.max() < upper:
                 wrong = change._array[(change._array < lower) | (change._array >= upper)].flat[0]
                 _check_index(int(wrong), (lower, upper), f"index array for dimension {dim}")
-        parts.append(Affine(-1, 0, 0) if size == 1 else with_origin_0(change, domain, outer._lower[dim]))
-    values = composed(array, parts, [upper - lower for lower, upper in zip(domain._lower, domain._upper, strict=True)])
+        parts.append(Affine(-1, 0, 0) if size == 1 else with_origin_0(change, domain, outer._dims[dim][0]))
+    values = composed(array, parts, domain.shape)
     if isinstance(values, Affine):
         _check_index(values.start, outer_map._range, "index array")
         return OutputIndexMap._constant(outer_map._offset + outer_map._stride * values.start)
     return OutputIndexMap._of_array(values, outer_map._offset, outer_map._stride, outer_map._range)
 
 
-def with_origin_0(output_map: OutputIndexMap, domain: Box, origin: int) -> OutputMap:
+def with_origin_0(output_map: OutputIndexMap, domain: Any, origin: int) -> OutputMap:
     """Return an output map between domains moved to the origin 0; `origin` is that of the output dimension."""
     offset, stride, dim = output_map._offset - origin, output_map._stride, output_map._dimension
     if output_map._array is not None:
         return output_map._array * stride + offset if (offset, stride) != (0, 1) else output_map._array
-    return affine((-1, offset, 0) if dim is None else (dim, offset + stride * domain._lower[dim], stride))
+    return affine((-1, offset, 0) if dim is None else (dim, offset + stride * domain._dims[dim][0], stride))

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Iterator
 from typing import Any
 
+from tegula.runtime.frozen import attribute
 from tegula.tensorstore.errors import invalid, type_error
 from tegula.tensorstore.index.intervals import (
     EXCLUSIVE_INFINITY,
@@ -82,15 +83,8 @@ class Dim:
         self.implicit_lower, self.implicit_upper, self.label = implicit_lower, implicit_upper, label
         return self
 
-    @property
-    def inclusive_min(self) -> int:
-        """The first index; ``-inf`` if there is none."""
-        return self._lower
-
-    @property
-    def exclusive_max(self) -> int:
-        """One more than the last index; ``inf + 1`` if the dimension is unbounded."""
-        return self._upper
+    inclusive_min: int = attribute("_lower", "The first index; ``-inf`` if there is none.")
+    exclusive_max: int = attribute("_upper", "One more than the last index; ``inf + 1`` if the dimension is unbounded.")
 
     @property
     def inclusive_max(self) -> int:
@@ -126,14 +120,14 @@ class Dim:
             lower, upper = chosen._lower, chosen._upper
         else:
             lower, upper = min(self._lower, other._lower), max(self._upper, other._upper)
-        return Dim._make(lower, upper, *common_flags(self._key()[:4], other._key()[:4], lower, upper), label)
+        return Dim._make(lower, upper, *common_flags(self._key(), other._key(), lower, upper), label)
 
     def intersect(self, other: Dim) -> Dim:
         """Return the intersection."""
         _check_other(other)
         label = merge_labels(self.label, other.label)
         lower, upper = max(self._lower, other._lower), min(self._upper, other._upper)
-        flags = common_flags(self._key()[:4], other._key()[:4], lower, upper)
+        flags = common_flags(self._key(), other._key(), lower, upper)
         return Dim._make(lower, max(lower, upper), *flags, label)
 
     def __contains__(self, other: int | Dim) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import repeat
 from typing import Any, cast
 
 from tegula.tensorstore.errors import IndexStatusError, StatusError, annotate, index_error, invalid, status, type_error
-from tegula.tensorstore.index.box import Box, Parts
 from tegula.tensorstore.index.composition import Transform
 from tegula.tensorstore.index.dim import Dim, merge_labels
 from tegula.tensorstore.index.intervals import (
@@ -17,6 +17,7 @@ from tegula.tensorstore.index.intervals import (
     INFINITY,
     MAX_INT64,
     MAX_RANK,
+    Bounds,
     Interval,
     closed,
     effective,
@@ -26,7 +27,7 @@ from tegula.tensorstore.index.intervals import (
 from tegula.tensorstore.index.operations import Movable, check_labels
 from tegula.tensorstore.index.subscripts import resolve, selectors_of
 from tegula.tensorstore.json.binding import (
-    array,
+    MISSING,
     array_of,
     expected,
     int_argument,
@@ -58,7 +59,11 @@ class Applicable(ABC):
     def _apply(self, pair: Transform) -> Transform: ...
 
 
-class IndexDomain(Box, Movable):
+def _column(at: int, doc: str) -> Any:
+    return property(lambda self: tuple([bounds[at] for bounds in self._dims]), doc=doc)
+
+
+class IndexDomain(Movable):
     """A box of indices with a label for each dimension; immutable.
 
     Parameters
@@ -85,7 +90,8 @@ class IndexDomain(Box, Movable):
     (10, 20)
     """
 
-    __slots__ = ()
+    __slots__ = ("_dims",)
+    _dims: tuple[Bounds, ...]
 
     def __init__(
         self,
@@ -99,7 +105,7 @@ class IndexDomain(Box, Movable):
         implicit_upper_bounds: Iterable[bool] | None = None,
         labels: Iterable[str | None] | None = None,
         dimensions: Iterable[Dim] | None = None,
-        **json: Any,
+        json: Any = MISSING,
     ) -> None:
         arguments = {
             "rank": rank,
@@ -111,70 +117,59 @@ class IndexDomain(Box, Movable):
             "implicit_upper_bounds": implicit_upper_bounds,
             "labels": labels,
         }
-        # from JSON, from dimensions, or from bounds
-        if json:
-            if set(json) != {"json"} or any(value is not None for value in (*arguments.values(), dimensions)):
-                raise type_error(f"unexpected arguments: {', '.join(sorted(json))}")
-            parts = bounds_from_json(to_json_value(json["json"]), "")
+        if json is not MISSING:
+            self._dims = bounds_from_json(sole_json(json, *arguments.values(), dimensions), "")
         elif dimensions is not None or (rank is not None and not hasattr(rank, "__index__")):
-            parts = _of_dimensions(cast("Iterable[Dim]", rank if dimensions is None else dimensions))._parts()
+            self._dims = _of_dimensions(cast("Iterable[Dim]", rank if dimensions is None else dimensions))._dims
         else:
-            parts = bounds_from_arguments(arguments)
-        self._lower, self._upper, self._implicit_lower, self._implicit_upper, self._labels = parts
+            self._dims = bounds_from_arguments(arguments)
+
+    @classmethod
+    def _of(cls, dims: Iterable[Bounds]) -> IndexDomain:
+        """Return the domain of these dimensions."""
+        self = cls.__new__(cls)
+        self._dims = tuple(dims)
+        return self
+
+    @classmethod
+    def _of_shape(
+        cls, shape: tuple[int, ...], implicit_upper: Iterable[bool] = (), labels: Iterable[str] = ()
+    ) -> IndexDomain:
+        """Return the domain of a stored array, which starts at 0."""
+        none = repeat(False)
+        return cls._of(zip(repeat(0), shape, none, implicit_upper or none, labels or repeat("")))
 
     @property
     def rank(self) -> int:
         """The number of dimensions."""
-        return len(self._lower)
+        return len(self._dims)
 
     ndim = rank
-    """The number of dimensions."""
 
-    @property
-    def inclusive_min(self) -> tuple[int, ...]:
-        """The first index of each dimension."""
-        return self._lower
-
+    inclusive_min: tuple[int, ...] = _column(0, "The first index of each dimension.")
     origin = inclusive_min
-    """The first index of each dimension."""
-
-    @property
-    def exclusive_max(self) -> tuple[int, ...]:
-        """One more than the last index of each dimension."""
-        return self._upper
+    exclusive_max: tuple[int, ...] = _column(1, "One more than the last index of each dimension.")
+    implicit_lower_bounds: tuple[bool, ...] = _column(2, "Whether the lower bound of each dimension is implicit.")
+    implicit_upper_bounds: tuple[bool, ...] = _column(3, "Whether the upper bound of each dimension is implicit.")
+    labels: tuple[str, ...] = _column(4, "The label of each dimension; empty for a dimension without one.")
 
     @property
     def inclusive_max(self) -> tuple[int, ...]:
         """The last index of each dimension."""
-        return tuple([upper - 1 for upper in self._upper])
+        return tuple([bounds[1] - 1 for bounds in self._dims])
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The size of each dimension."""
-        return tuple([upper - lower for lower, upper in zip(self._lower, self._upper, strict=True)])
+        return tuple([bounds[1] - bounds[0] for bounds in self._dims])
 
     @property
     def size(self) -> int:
         """The number of elements; the largest 64-bit integer if the domain is unbounded."""
         total = 1
-        for lower, upper in zip(self._lower, self._upper, strict=True):
-            total *= upper - lower
+        for bounds in self._dims:
+            total *= bounds[1] - bounds[0]
         return min(total, MAX_INT64)
-
-    @property
-    def implicit_lower_bounds(self) -> tuple[bool, ...]:
-        """Whether the lower bound of each dimension is implicit."""
-        return self._implicit_lower
-
-    @property
-    def implicit_upper_bounds(self) -> tuple[bool, ...]:
-        """Whether the upper bound of each dimension is implicit."""
-        return self._implicit_upper
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The label of each dimension; empty for a dimension without one."""
-        return self._labels
 
     @property
     def index_exp(self) -> tuple[slice, ...]:
@@ -186,7 +181,7 @@ class IndexDomain(Box, Movable):
             If a finite bound is negative: NumPy would count it from the end.
         """
         slices = []
-        for lower, upper in zip(self._lower, self._upper, strict=True):
+        for lower, upper, *_ in self._dims:
             start = None if lower == -INFINITY else lower
             stop = None if upper == EXCLUSIVE_INFINITY else upper
             if (start is not None and start < 0) or (stop is not None and stop < 0):
@@ -215,31 +210,31 @@ class IndexDomain(Box, Movable):
 
     def to_json(self) -> Any:
         """Return the JSON representation."""
-        return bounds_to_json(self._parts(), "")
+        return bounds_to_json(self._dims, "")
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str) or (hasattr(key, "__index__") and not isinstance(key, (bool, Applicable))):
-            (dim,) = resolve((key if isinstance(key, str) else operator.index(key),), self.rank, self._labels)
-            return self._dim(dim)
+            (dim,) = resolve((key if isinstance(key, str) else operator.index(key),), self.rank, self.labels)
+            return Dim._make(*self._dims[dim])
         if isinstance(key, IndexDomain):
             return self._sliced(key)
         if isinstance(key, Applicable) and not hasattr(key, "_selection"):
             return key._apply((self, ()))[0]
-        return self._take(self._select(key))
+        return self._of([self._dims[dim] for dim in self._select(key)])
 
     def __iter__(self) -> Iterator[Dim]:
-        return iter([self._dim(dim) for dim in range(len(self._lower))])
+        return iter([Dim._make(*bounds) for bounds in self._dims])
 
     def __len__(self) -> int:
-        return len(self._lower)
+        return len(self._dims)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, IndexDomain):
             return NotImplemented
-        return self is other or self._parts() == other._parts()
+        return self._dims == other._dims
 
     def __hash__(self) -> int:
-        return hash(self._parts())
+        return hash(self._dims)
 
     def __copy__(self) -> IndexDomain:
         return self
@@ -252,39 +247,35 @@ class IndexDomain(Box, Movable):
 
     def _select(self, key: Any) -> list[int]:
         try:
-            return resolve(selectors_of(key), self.rank, self._labels)
+            return resolve(selectors_of(key), self.rank, self.labels)
         except IndexStatusError as error:
             raise status(error.code, error.sentence) from None
-
-    def _dim(self, dim: int) -> Dim:
-        return Dim._make(*self._bounds(dim), self._labels[dim])
 
     def _sliced(self, other: IndexDomain) -> IndexDomain:
         """Return the domain sliced by the bounds of another one; dimensions match by label or by position."""
         dims, labels = _match(self, other)
-        bounds = [self._bounds(dim) for dim in range(self.rank)]
-        for at, dim in enumerate(dims):
-            lower, upper = other._lower[at], other._upper[at]
-            least, most = effective(bounds[dim])
+        new: list[Bounds] = [(*bounds[:4], label) for bounds, label in zip(self._dims, labels)]
+        for at, (dim, (lower, upper, *_)) in enumerate(zip(dims, other._dims)):
+            least, most = effective(new[dim])
             if lower != upper and not least <= lower <= upper <= most:
                 text = f"dimension {at} of the index domain {other} is not within dimension {dim} of {self}"
                 raise index_error(text, "OUT_OF_RANGE")
-            bounds[dim] = lower, upper, False, False
-        return IndexDomain._of_bounds(bounds, labels)
+            new[dim] = lower, upper, False, False, labels[dim]
+        return self._of(new)
 
 
 def _match(target: IndexDomain, other: IndexDomain) -> tuple[list[int], tuple[str, ...]]:
     """Return the target dimension for each dimension of a slicing domain, and the new labels."""
     rank, other_rank = target.rank, other.rank
-    if not (any(target._labels) and any(other._labels)):
+    if not (any(target.labels) and any(other.labels)):
         if rank != other_rank:
             raise index_error(f"a domain without labels of rank {other_rank} does not fit one of rank {rank}")
-        return list(range(rank)), other._labels if any(other._labels) else target._labels
-    unlabelled = iter([dim for dim, label in enumerate(target._labels) if not label])
-    dims = [resolve((label,), rank, target._labels)[0] if label else next(unlabelled, -1) for label in other._labels]
-    if -1 in dims or (rank != other_rank and "" in other._labels):
+        return list(range(rank)), other.labels if any(other.labels) else target.labels
+    unlabelled = iter([dim for dim, label in enumerate(target.labels) if not label])
+    dims = [resolve((label,), rank, target.labels)[0] if label else next(unlabelled, -1) for label in other.labels]
+    if -1 in dims or (rank != other_rank and "" in other.labels):
         raise index_error(f"the dimensions without labels of {other} do not fit those of {target}")
-    return dims, target._labels
+    return dims, target.labels
 
 
 def merge_domains(first: IndexDomain, second: IndexDomain) -> IndexDomain:
@@ -334,7 +325,7 @@ def _of_dimensions(dimensions: Iterable[Dim]) -> IndexDomain:
     if len(dims) > MAX_RANK:
         raise invalid(f"Invalid rank: {len(dims)}")
     check_labels(dim.label for dim in dims)
-    return IndexDomain._of_bounds([dim._key()[:4] for dim in dims], [dim.label for dim in dims])
+    return IndexDomain._of([dim._key() for dim in dims])
 
 
 # --- bounds and labels of a domain, or of a transform's input domain: from keyword arguments, and from and to JSON
@@ -356,8 +347,8 @@ _LIMITS = {
 """How infinity is written in each member of JSON, what it means, and the range of other values."""
 
 
-def bounds_from_arguments(arguments: dict[str, Any], prefix: str = "") -> Parts:
-    """Return bounds and labels from keyword arguments; None stands for a missing argument."""
+def bounds_from_arguments(arguments: dict[str, Any], prefix: str = "") -> tuple[Bounds, ...]:
+    """Return the dimensions for keyword arguments; None stands for a missing argument."""
     rank: int | None = None
     source = f"{prefix}rank"
     if arguments["rank"] is not None:
@@ -387,18 +378,22 @@ def bounds_from_arguments(arguments: dict[str, Any], prefix: str = "") -> Parts:
     return _parts(rank, vectors)
 
 
-def _parts(rank: int, vectors: dict[str, list[Any]]) -> Parts:
+def _parts(rank: int, vectors: dict[str, list[Any]]) -> tuple[Bounds, ...]:
     upper = next((name for name in _UPPER if name in vectors), "")
     lowers = vectors.get("inclusive_min", [0 if upper == "shape" else -INFINITY] * rank)
     uppers = vectors.get(upper, [EXCLUSIVE_INFINITY] * rank)
-    intervals = [_UPPER[upper or "exclusive_max"](*bounds) for bounds in zip(lowers, uppers, strict=True)]
     lower_given = "inclusive_min" in vectors or upper == "shape"
-    return (
-        tuple([interval[0] for interval in intervals]),
-        tuple([interval[1] for interval in intervals]),
-        tuple(vectors.get("implicit_lower_bounds", [not lower_given] * rank)),
-        tuple(vectors.get("implicit_upper_bounds", [not upper] * rank)),
-        tuple(vectors.get("labels", [""] * rank)),
+    return tuple(
+        [
+            (*_UPPER[upper or "exclusive_max"](lower, upper_), *rest)
+            for lower, upper_, *rest in zip(
+                lowers,
+                uppers,
+                vectors.get("implicit_lower_bounds", [not lower_given] * rank),
+                vectors.get("implicit_upper_bounds", [not upper] * rank),
+                vectors.get("labels", [""] * rank),
+            )
+        ]
     )
 
 
@@ -413,34 +408,30 @@ def _vector(value: Any, name: str) -> list[Any]:
     return [bool(element) if name.startswith("implicit") else int_argument(element) for element in elements]
 
 
-def bounds_from_json(json: Any, prefix: str) -> Parts:
+def bounds_from_json(json: Any, prefix: str) -> tuple[Bounds, ...]:
     """Read bounds and labels from JSON whose member names begin with a prefix."""
     members = obj(json)
-    rank: int | None = take(members, f"{prefix}rank", lambda value: integer(value, 0, MAX_RANK))
-    upper = [name for name in _UPPER if f"{prefix}{name}" in members]
-    if len(upper) > 1:
-        raise invalid(f'"{prefix}{upper[0]}" and "{prefix}{upper[1]}" exclude each other')
-    vectors: dict[str, list[Any]] = {}
-    for name in ("inclusive_min", *upper, "labels"):
-        given = take(members, f"{prefix}{name}", partial(_vector_of_json, name=name, rank=rank))
-        if given is None:
-            continue
-        rank = len(given)
-        if name == "labels":
-            vectors[name] = given
-            continue
-        vectors[name] = [value for value, _ in given]
-        vectors[f"implicit_{'lower' if name == 'inclusive_min' else 'upper'}_bounds"] = [flag for _, flag in given]
-    if rank is None:
-        raise invalid(f'"{prefix}rank" must be specified, or the bounds or labels')
+    arguments: dict[str, Any] = dict.fromkeys(_ORDER)
+    arguments["rank"] = take(members, f"{prefix}rank", lambda value: integer(value, 0, MAX_RANK))
+    for name in ("inclusive_min", *_UPPER, "labels"):
+        given = take(members, f"{prefix}{name}", partial(_vector_of_json, name=name))
+        if given is not None and name != "labels":
+            flags = f"implicit_{'lower' if name == 'inclusive_min' else 'upper'}_bounds"
+            arguments[flags] = [flag for _, flag in given]
+            given = [value for value, _ in given]
+        arguments[name] = given
     known_only(members)
-    return _parts(rank, vectors)
+    return bounds_from_arguments(arguments, prefix)
 
 
-def _vector_of_json(value: Any, name: str, rank: int | None) -> list[Any]:
-    count = len(array(value, rank))
-    if count > MAX_RANK:
-        raise invalid(f"Rank {count} is outside valid range [0, {MAX_RANK}]")
+def sole_json(json: Any, *others: Any) -> Any:
+    """Return the argument `json`, which excludes all others."""
+    if any(other is not None for other in others):
+        raise type_error("`json` excludes all other arguments")
+    return to_json_value(json)
+
+
+def _vector_of_json(value: Any, name: str) -> list[Any]:
     if name == "labels":
         labels = array_of(value, string)
         check_labels(labels)
@@ -464,16 +455,14 @@ def _bound_of_json(value: Any, infinite: str, meaning: int, limits: Interval) ->
         raise expected(what, value) from None
 
 
-def bounds_to_json(parts: Parts, prefix: str) -> dict[str, Any]:
+def bounds_to_json(dims: Sequence[Bounds], prefix: str) -> dict[str, Any]:
     """Convert bounds and labels to JSON; defaults are left out."""
-    lower, upper, implicit_lower, implicit_upper, labels = parts
     document: dict[str, Any] = {}
-    for name, bounds, flags in (("exclusive_max", upper, implicit_upper), ("inclusive_min", lower, implicit_lower)):
+    for at, name in ((1, "exclusive_max"), (0, "inclusive_min")):
         text, infinite, _ = _LIMITS[name]
-        pairs = list(zip(bounds, flags, strict=True))
-        if any(pair != (infinite, True) for pair in pairs):
-            values = [text if bound == infinite else bound for bound in bounds]
-            document[f"{prefix}{name}"] = [[value] if flag else value for value, flag in zip(values, flags)]
-    if any(labels):
-        document[f"{prefix}labels"] = list(labels)
-    return document or {f"{prefix}rank": len(lower)}
+        if any((bounds[at], bounds[at + 2]) != (infinite, True) for bounds in dims):
+            values = [(text if bounds[at] == infinite else bounds[at], bounds[at + 2]) for bounds in dims]
+            document[f"{prefix}{name}"] = [[value] if implicit else value for value, implicit in values]
+    if any(bounds[4] for bounds in dims):
+        document[f"{prefix}labels"] = [bounds[4] for bounds in dims]
+    return document or {f"{prefix}rank": len(dims)}

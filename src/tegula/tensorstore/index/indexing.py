@@ -18,15 +18,15 @@ import numpy as np
 from tegula.tensorstore.errors import IndexStatusError, index_error, type_error
 from tegula.tensorstore.index.composition import Transform, is_explicitly_empty, substituted
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, MAX_RANK, Bounds, slice_bounds
+from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, MAX_RANK, Bounds, effective, slice_bounds
+from tegula.tensorstore.index.operations import Mode
 from tegula.tensorstore.index.output_maps import IndexArray, OutputIndexMap
 from tegula.tensorstore.index.subscripts import Selector, resolve, slice_text, twice
 
-__all__ = ["Expression", "Mode", "index_basic", "index_directly", "index_selected", "newaxis", "parse_expression"]
+__all__ = ["Expression", "index_basic", "index_directly", "index_selected", "newaxis", "parse_expression"]
 
 newaxis = None
 
-Mode = Literal["default", "oindex", "vindex"]
 Usage = Literal["direct", "first", "chained"]
 
 _ALL = slice(None)
@@ -60,23 +60,13 @@ Term = int | slice | Arrays | EllipsisType | None
 
 
 class Expression(NamedTuple):
-    """An index expression.
-
-    Attributes
-    ----------
-    scalar : bool
-        Whether the expression is a single integer, 0-d array, slice or None, which applies to every selected dimension.
-    shape : tuple of int
-        The shape that the arrays broadcast to; empty in the mode ``"oindex"``.
-    apart : bool
-        Whether a slice, an ellipsis or None separates the arrays.
-    """
+    """An index expression; a scalar one is one integer, 0-d array, slice or None for every selected dimension."""
 
     terms: tuple[Term, ...]
     scalar: bool
     mode: Mode
-    shape: tuple[int, ...] = ()
-    apart: bool = False
+    shape: tuple[int, ...] = ()  # that the arrays broadcast to; empty in the mode "oindex"
+    apart: bool = False  # whether a slice, an ellipsis or None separates the arrays
 
     def __str__(self) -> str:
         shown = ",".join([_term_text(term) for term in self.terms])
@@ -234,24 +224,21 @@ def index_basic(pair: Transform, key: Any, mode: Mode) -> Transform | None:
     It takes less than half the time of `index_directly`.
     """
     domain, maps = pair
-    lower, upper, implicit_lower, implicit_upper, labels = domain._parts()
     terms = key if type(key) is tuple else (key,)
-    if len(terms) > len(lower):
+    if len(terms) > len(domain._dims):
         return None
-    bounds: list[Bounds] = []
-    kept: list[str] = []
+    dims: list[Bounds] = []
     changes: list[Any] = []
     ends: list[tuple[int, int]] = []  # the dimensions with arrays, and where these end among the new ones
-    for dim, old in enumerate(zip(lower, upper, implicit_lower, implicit_upper)):
+    for dim, old in enumerate(domain._dims):
         term = terms[dim] if dim < len(terms) else _ALL
         if type(term) is int and old[0] <= term < old[1]:
             changes.append(OutputIndexMap._single(None, term, 0))
             continue
         if type(term) is np.ndarray and term.ndim and term.size > 1 and term.dtype.kind == "i":
             changes.append(term.astype(np.int64))
-            bounds += [(0, size, False, False) for size in term.shape]
-            kept += [""] * term.ndim
-            ends.append((dim, len(bounds)))
+            dims += _array_dims(term.shape)
+            ends.append((dim, len(dims)))
             continue
         if type(term) is not slice:
             return None
@@ -264,36 +251,38 @@ def index_basic(pair: Transform, key: Any, mode: Mode) -> Transform | None:
                 and type(stop) is int
                 and old[0] <= start <= stop <= old[1] < INFINITY
             ):
-                new = start, stop, False, False
+                new = start, stop, False, False, old[4]
             elif type(start) in _PARTS and type(stop) in _PARTS and type(step) in _PARTS:
                 new, offset, stride = slice_bounds(old, term, dim)
             else:
                 return None
-        changes.append(OutputIndexMap._single(len(bounds), offset, stride))
-        bounds.append(new)
-        kept.append(labels[dim])
-    new_domain = IndexDomain._of_bounds(bounds, kept)
+        changes.append(OutputIndexMap._single(len(dims), offset, stride))
+        dims.append(new)
+    new_domain = IndexDomain._of(dims)
     if ends:
-        rank = len(bounds)
-        if (
-            mode == "vindex"
-            or (len(ends) > 1 and mode == "default")
-            or rank > MAX_RANK
-            or is_explicitly_empty(new_domain)
-        ):
+        is_joint = mode == "vindex" or (len(ends) > 1 and mode == "default")
+        if is_joint or len(dims) > MAX_RANK or is_explicitly_empty(new_domain):
             return None
         for dim, end in ends:
-            array = changes[dim]
-            changes[dim] = OutputIndexMap._of_array(
-                array.reshape((1,) * (end - array.ndim) + array.shape + (1,) * (rank - end))
-            )
+            changes[dim] = _array_map(changes[dim], end, len(dims))
     return new_domain, substituted(domain, maps, new_domain, changes)
+
+
+def _array_dims(shape: tuple[int, ...]) -> list[Bounds]:
+    """Return the dimensions of an index array, which start at 0 and have no labels."""
+    return [(0, size, False, False, "") for size in shape]
+
+
+def _array_map(array: IndexArray, end: int, rank: int) -> OutputIndexMap:
+    """Return the map of an index array whose dimensions end at one of those of a new domain."""
+    shape = (1,) * (end - array.ndim) + array.shape + (1,) * (rank - end)
+    return OutputIndexMap._of_array(array.reshape(shape))
 
 
 def index_directly(pair: Transform, expression: Expression) -> Transform:
     """Index all dimensions in order."""
     terms = expression.terms
-    rank = len(pair[0]._lower)
+    rank = len(pair[0]._dims)
     required = _count(terms)
     if required > rank:
         raise index_error(
@@ -355,63 +344,6 @@ def index_selected(
     return result, chosen
 
 
-class _Result:
-    """The dimensions that result from an expression, and what each old dimension becomes.
-
-    `starts` has the first new dimension of each column; that of all arrays together at -1.
-    """
-
-    __slots__ = ("arrays", "begins", "bounds", "changes", "domain", "expression", "first", "labels", "starts")
-
-    def __init__(self, domain: IndexDomain, expression: Expression, front: bool, first: Arrays | None) -> None:
-        self.domain, self.expression, self.first = domain, expression, first
-        self.bounds: list[Bounds] = []
-        self.labels: list[str] = []
-        self.changes: list[Any] = [None] * len(domain._lower)
-        self.arrays: list[tuple[int, Arrays, int]] = []
-        self.starts: dict[int, int] = {}
-        self.begins: dict[int, int] = {}  # the first new dimension of each term, by its identity
-        if front and any(map(_is_arrays, expression.terms)):
-            self.starts[-1] = 0
-            self.emit(expression.shape)
-
-    def emit(self, shape: tuple[int, ...]) -> None:
-        """Add dimensions that start at 0 and have no labels."""
-        self.bounds += [(0, size, False, False) for size in shape]
-        self.labels += [""] * len(shape)
-
-    def add_arrays(self, slot: int, dim: int, term: Arrays, at: int) -> None:
-        """Add the dimensions of index arrays at the first column of each, or of all together at that of the first."""
-        domain = self.domain
-        self.arrays.append((dim, term, at))
-        if dim >= 0 and term.source.dtype.kind == "b":
-            check_mask(term.source.shape[at], dim, domain._lower[dim], domain._upper[dim])
-        if at:
-            return
-        if self.expression.mode == "oindex":
-            self.starts[slot] = self.begins[id(term)] = len(self.bounds)
-            self.emit(term.shape)
-        elif -1 not in self.starts and (self.first is None or self.first is term):
-            self.starts[-1] = len(self.bounds)
-            self.emit(self.expression.shape)
-
-    def shape_arrays(self, domain: IndexDomain) -> None:
-        """Give index arrays an axis for every dimension of the new domain; over an empty one, drop them."""
-        is_empty = is_explicitly_empty(domain)
-        for dim, term, at in self.arrays:
-            if dim < 0:
-                continue
-            if is_empty:
-                self.changes[dim] = OutputIndexMap._constant(0)
-                continue
-            array = term.arrays[at]
-            end = self.begins.get(id(term), -1) + len(term.shape)
-            if self.expression.mode != "oindex":
-                end = self.starts[-1] + len(self.expression.shape)
-            shape = (1,) * (end - array.ndim) + array.shape + (1,) * (len(self.bounds) - end)
-            self.changes[dim] = OutputIndexMap._of_array(array.reshape(shape))
-
-
 def _applied(
     pair: Transform, expression: Expression, columns: list[Column], front: bool, first: Arrays | None = None
 ) -> tuple[Transform, dict[int, int]]:
@@ -420,36 +352,46 @@ def _applied(
     The dimensions of arrays that broadcast together take the place of `first`, by default of the first column with one.
     """
     domain, maps = pair
-    lower, upper, implicit_lower, implicit_upper, labels = domain._parts()
-    result = _Result(domain, expression, front or expression.mode == "vindex", first)
-    bounds, changes, starts = result.bounds, result.changes, result.starts
+    is_outer = expression.mode == "oindex"
+    dims: list[Bounds] = []
+    changes: list[Any] = [None] * len(domain._dims)
+    arrays: list[tuple[int, IndexArray, int, int]] = []
+    starts: dict[int, int] = {}
     outside: list[int] = []
+    if (front or expression.mode == "vindex") and any(map(_is_arrays, expression.terms)):
+        starts[-1] = 0
+        dims += _array_dims(expression.shape)
     for slot, (dim, term, at) in enumerate(columns):
-        if isinstance(term, int):
-            inside = (implicit_lower[dim] or lower[dim] <= term) and (implicit_upper[dim] or term < upper[dim])
-            if not inside or not -INFINITY <= term <= INFINITY:
+        if isinstance(term, Arrays):
+            group, shape = (id(term), term.shape) if is_outer else (-1, expression.shape)
+            if not at and group not in starts and (is_outer or first is None or first is term):
+                starts[group] = starts[slot if is_outer else -1] = len(dims)
+                dims += _array_dims(shape)
+            if dim >= 0:
+                check_mask(term, at, dim, domain._dims[dim])
+                arrays.append((dim, term.arrays[at], group, len(shape)))
+        elif isinstance(term, int):
+            least, most = effective(domain._dims[dim])
+            if not least <= term < most:
                 outside.append(dim)
             changes[dim] = OutputIndexMap._constant(term)
-        elif isinstance(term, slice):
-            new = lower[dim], upper[dim], implicit_lower[dim], implicit_upper[dim]
-            new, offset, stride = slice_bounds(new, term, dim)
-            starts[slot] = len(bounds)
-            changes[dim] = OutputIndexMap._single(len(bounds), offset, stride)
-            bounds.append(new)
-            result.labels.append(labels[dim])
-        elif isinstance(term, Arrays):
-            result.add_arrays(slot, dim, term, at)
         else:
-            starts[slot] = len(bounds)
-            bounds.append((0, 1, True, True))
-            result.labels.append("")
-    if len(bounds) > MAX_RANK:
-        raise _rank_error(len(bounds))
-    new_domain = IndexDomain._of_bounds(bounds, result.labels)
-    if outside and not is_explicitly_empty(new_domain):
+            starts[slot] = len(dims)
+            if isinstance(term, slice):
+                new, offset, stride = slice_bounds(domain._dims[dim], term, dim)
+                changes[dim] = OutputIndexMap._single(len(dims), offset, stride)
+                dims.append(new)
+            else:
+                dims.append((0, 1, True, True, ""))
+    if len(dims) > MAX_RANK:
+        raise _rank_error(len(dims))
+    new_domain = IndexDomain._of(dims)
+    is_empty = is_explicitly_empty(new_domain)  # which leaves nothing to check
+    if outside and not is_empty:
         raise index_error(f"dimension {outside[0]} has no index {changes[outside[0]]._offset}", "OUT_OF_RANGE")
-    if result.arrays:
-        result.shape_arrays(new_domain)
+    for dim, array, group, rank in arrays:
+        constant = OutputIndexMap._constant(0)
+        changes[dim] = constant if is_empty else _array_map(array, starts[group] + rank, len(dims))
     return (new_domain, substituted(domain, maps, new_domain, changes)), starts
 
 
@@ -457,9 +399,10 @@ def _is_arrays(term: Term) -> bool:
     return type(term) is Arrays
 
 
-def check_mask(size: int, dim: int, lower: int, upper: int) -> None:
+def check_mask(term: Arrays, at: int, dim: int, bounds: Bounds) -> None:
     """Refuse a mask of another length than its dimension; it starts at index 0, whatever the origin of the domain."""
-    if not lower and size != upper and upper != EXCLUSIVE_INFINITY:
+    size, upper = (term.source.shape or (0,))[at], bounds[1]
+    if term.source.dtype.kind == "b" and not bounds[0] and size != upper != EXCLUSIVE_INFINITY:
         raise index_error(f"a mask has length {size} along dimension {dim}, which has size {upper}")
 
 
@@ -509,7 +452,7 @@ def _resolve_selection(
     flat: list[int | str] = []
     for selector in selection:
         if isinstance(selector, str):
-            resolve((selector,), domain.rank, domain._labels)
+            resolve((selector,), domain.rank, domain.labels)
             flat.append(selector)
         else:
             flat += resolve((selector,), rank, ())
@@ -527,7 +470,7 @@ def _resolve_selection(
     old_dims = iter(range(domain.rank))
     slots = [_NEW if number in new else next(old_dims, _NOTHING) for number in range(rank)]
     numbers = [
-        slots.index(domain._labels.index(selector)) if isinstance(selector, str) else selector for selector in flat
+        slots.index(domain.labels.index(selector)) if isinstance(selector, str) else selector for selector in flat
     ]
     _check_once(twice(numbers))
     return numbers, slots

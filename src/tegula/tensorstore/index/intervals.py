@@ -26,8 +26,8 @@ __all__ = [
 ]
 
 Interval = tuple[int, int]
-Bounds = tuple[int, int, bool, bool]
-"""An interval, and whether each of its bounds is implicit."""
+Bounds = tuple[int, int, bool, bool, str]
+"""The bounds of a dimension, whether each is implicit, and its label."""
 
 INFINITY = 2**62 - 1
 EXCLUSIVE_INFINITY = 2**62
@@ -63,7 +63,7 @@ def explicit_intersection(first: Bounds, second: Bounds) -> Bounds:
     implicit_lower, implicit_upper = first[2] and second[2], first[3] and second[3]
     lower = max([bounds[0] for bounds in (first, second) if bounds[2] == implicit_lower])
     upper = min([bounds[1] for bounds in (first, second) if bounds[3] == implicit_upper])
-    return lower, max(lower, upper), implicit_lower, implicit_upper
+    return lower, max(lower, upper), implicit_lower, implicit_upper, ""
 
 
 def common_flags(first: Bounds, second: Bounds, lower: int, upper: int) -> tuple[bool, bool]:
@@ -73,7 +73,9 @@ def common_flags(first: Bounds, second: Bounds, lower: int, upper: int) -> tuple
     return implicit_lower, implicit_upper
 
 
-def interval_text(lower: int, upper: int, implicit_lower: bool = False, implicit_upper: bool = False) -> str:
+def interval_text(
+    lower: int, upper: int, implicit_lower: bool = False, implicit_upper: bool = False, label: str = ""
+) -> str:
     """Return an interval as text; an implicit bound has a star."""
     start = "(-inf" if lower <= -INFINITY else f"[{lower}"
     stop = "+inf" if upper >= EXCLUSIVE_INFINITY else str(upper)
@@ -131,7 +133,7 @@ def slice_bounds(bounds: Bounds, term: slice, dim: int) -> tuple[Bounds, int, in
 
 
 def _slice(bounds: Bounds, term: slice) -> tuple[Bounds, int, int]:
-    lower, upper, implicit_lower, implicit_upper = bounds
+    lower, upper, implicit_lower, implicit_upper, label = bounds
     start, stop, step = term.start, term.stop, 1 if term.step is None else term.step
     if start is None and stop is None and step == 1:
         return bounds, 0, 1
@@ -166,4 +168,4 @@ def _slice(bounds: Bounds, term: slice) -> tuple[Bounds, int, int]:
     # new indices are old ones divided by the step, rounded towards zero
     first = start // step if (start < 0) == (step < 0) else -(-start // step)
     end = EXCLUSIVE_INFINITY if abs(last) == INFINITY else first - (new[0] - new[1]) // abs(step)
-    return (first, end, implicit_lower, implicit_upper), 0 if first == -INFINITY else start - step * first, step
+    return (first, end, implicit_lower, implicit_upper, label), 0 if first == -INFINITY else start - step * first, step

@@ -1,48 +1,81 @@
 """Operations on input dimensions of a transform: translation, striding, labels, transposition, diagonals.
 
-`Movable` has those that domains and transforms have in common as properties.
+`Operable` has them as properties, for domains, transforms and dimension expressions.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 
 from tegula.tensorstore.errors import StatusError, annotate, index_error, invalid
 from tegula.tensorstore.index.composition import Transform, substituted
-from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, affine_domain, shift, translation
+from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, Bounds, affine_domain, shift, translation
 from tegula.tensorstore.index.output_maps import OutputIndexMap
 from tegula.tensorstore.index.subscripts import (
     Selector,
     Subscript,
     flags_argument,
-    labels_argument,
-    offsets_argument,
+    integers,
     resolve,
     resolve_dimension,
     selectors_of,
+    strings,
 )
 
-__all__ = [
-    "Movable",
-    "check_labels",
-    "diagonal",
-    "mark_implicit",
-    "moved",
-    "relabelled",
-    "reordered",
-    "strided",
-    "target_order",
-]
+__all__ = ["Mode", "Movable", "Operable", "by_arrays", "check_labels", "operated", "operation"]
 
-Self = TypeVar("Self", bound="Movable")
+Mode: TypeAlias = Literal["default", "oindex", "vindex"]
 
 
-class Movable(ABC):
-    """Base class of domains, and of objects with lazy indexing: operations that change no element.
+def operation(name: str, read: Callable[[Any], Any], doc: str) -> Any:
+    """Return a property for an operation, whose argument in square brackets is read by a function."""
+    return property(lambda self: self._subscript(name, lambda key: self._operated(name, read(key))), doc=doc)
+
+
+def by_arrays(mode: Mode, doc: str) -> Any:
+    """Return a property for indexing in another mode than the default."""
+    return property(lambda self: self._subscript(mode, lambda key: self._indexed(key, mode)), doc=doc)
+
+
+class Operable(ABC):
+    """Base class of domains, objects with lazy indexing and dimension expressions: operations that change no element.
+
+    A subclass defines `_operated`, which applies or notes an operation.
+    """
+
+    __slots__ = ()
+
+    label: Subscript[Self] = operation("label", strings, '``x.label["a", "b"]`` is x with these labels.')
+    translate_by: Subscript[Self] = operation(
+        "translate_by", integers, "``x.translate_by[1, 2]`` is x translated by these offsets; None keeps a dimension."
+    )
+    translate_backward_by: Subscript[Self] = operation(
+        "translate_backward_by",
+        integers,
+        "``x.translate_backward_by[1, 2]`` is x translated back by these offsets.",
+    )
+    translate_to: Subscript[Self] = operation(
+        "translate_to", integers, "``x.translate_to[1, 2]`` is x translated to this origin."
+    )
+    mark_bounds_implicit: Subscript[Self] = operation(
+        "mark_bounds_implicit",
+        flags_argument,
+        "``x.mark_bounds_implicit[True]`` has implicit bounds; ``[False:True]``, only implicit upper ones.",
+    )
+
+    @abstractmethod
+    def _operated(self, name: str, argument: Any) -> Self: ...
+
+    def _subscript(self, name: str, apply: Callable[[Any], Self]) -> Subscript[Self]:
+        return Subscript(self, name, apply)
+
+
+class Movable(Operable):
+    """Base class of domains, and of objects with lazy indexing, to which operations apply at once.
 
     A subclass defines `_pair`, its domain and the output maps over it, and `_with_pair`.
     """
@@ -53,93 +86,83 @@ class Movable(ABC):
     def _pair(self) -> Transform: ...
 
     @abstractmethod
-    def _with_pair(self: Self, pair: Transform) -> Self: ...
+    def _with_pair(self, pair: Transform) -> Self: ...
 
-    def _subscript(self: Self, name: str, apply: Callable[[Transform, Any], Transform]) -> Subscript[Self]:
-        return Subscript(self, name, lambda key: self._with_pair(apply(self._pair(), key)))
+    def _operated(self, name: str, argument: Any) -> Self:
+        pair = self._pair()
+        return self._with_pair(operated(pair, [*range(pair[0].rank)], name, argument)[0])
 
-    @property
-    def label(self: Self) -> Subscript[Self]:
-        """``x.label["a", "b"]`` is x with these labels."""
-        return self._subscript(
-            "label", lambda pair, key: relabelled(pair, dict(enumerate(labels_argument(key, len(pair[0]._lower)))))
-        )
-
-    @property
-    def translate_by(self: Self) -> Subscript[Self]:
-        """``x.translate_by[1, 2]`` is x with its domain translated by these offsets; None keeps a dimension."""
-        return self._subscript("translate_by", lambda pair, key: _all_moved(pair, key, "by"))
-
-    @property
-    def translate_backward_by(self: Self) -> Subscript[Self]:
-        """``x.translate_backward_by[1, 2]`` is x with its domain translated backward by these offsets."""
-        return self._subscript("translate_backward_by", lambda pair, key: _all_moved(pair, key, "backward_by"))
-
-    @property
-    def translate_to(self: Self) -> Subscript[Self]:
-        """``x.translate_to[1, 2]`` is x with its domain translated to this origin."""
-        return self._subscript("translate_to", lambda pair, key: _all_moved(pair, key, "to"))
-
-    @property
-    def mark_bounds_implicit(self: Self) -> Subscript[Self]:
-        """``x.mark_bounds_implicit[True]`` has implicit bounds; ``[False:True]``, only implicit upper ones."""
-        return self._subscript(
-            "mark_bounds_implicit",
-            lambda pair, key: mark_implicit(pair, range(len(pair[0]._lower)), *flags_argument(key)),
-        )
-
-    def transpose(self: Self, axes: Any = None) -> Self:
+    def transpose(self, axes: Any = None) -> Self:
         """Return x with its dimensions in another order, by default reversed."""
         pair = self._pair()
         rank = pair[0].rank
-        if axes is None:
-            return self._with_pair(reordered(pair, list(range(rank - 1, -1, -1))))
-        dims = resolve(selectors_of(axes), rank, pair[0]._labels)
+        dims = [*range(rank)][::-1] if axes is None else resolve(selectors_of(axes), rank, pair[0].labels)
         if len(dims) != rank:
             raise invalid(f"{len(dims)} dimensions are no order of {rank}")
-        return self._with_pair(reordered(pair, dims))
+        return self._with_pair(_reordered(pair, dims))
 
     @property
-    def T(self: Self) -> Self:
+    def T(self) -> Self:
         """X with its dimensions in reverse order."""
         return self.transpose()
 
 
-def _all_moved(pair: Transform, key: Any, how: str) -> Transform:
-    return moved(pair, dict(enumerate(offsets_argument(key, len(pair[0]._lower)))), how)
+def operated(pair: Transform, dims: list[int], name: str, argument: Any) -> tuple[Transform, list[int]]:
+    """Return the result of an operation on some dimensions, and the dimensions selected after it."""
+    match name:
+        case "transpose":
+            order, positions = _target_order(pair[0].rank, dims, argument)
+            return _reordered(pair, order), positions
+        case "diagonal":
+            return _diagonal(pair, dims), [0]
+        case "mark_bounds_implicit":
+            return _mark_implicit(pair, dims, *argument), dims
+        case "label":
+            return _relabelled(pair, _each(argument, dims, "labels")), dims
+        case "stride":
+            return _strided(pair, _each(argument, dims, "strides")), dims
+    return _moved(pair, _each(argument, dims, "indices"), name.removeprefix("translate_")), dims
 
 
-def moved(pair: Transform, amounts: Mapping[int, int | None], how: str) -> Transform:
+def _each(values: Any, dims: list[int], what: str) -> dict[int, Any]:
+    """Return the value for each dimension: one of several, or the only one."""
+    if not isinstance(values, list):
+        return dict.fromkeys(dims, values)
+    if len(values) != len(dims):
+        raise invalid(f"{len(values)} {what} do not fit {len(dims)} dimensions")
+    return dict(zip(dims, values))
+
+
+def _moved(pair: Transform, amounts: Mapping[int, int | None], how: str) -> Transform:
     """Translate dimensions ``by`` or ``backward_by`` an amount, or ``to`` an origin; None keeps a dimension."""
-    domain = pair[0]
-    offsets = [
-        translation(lower, upper, amounts.get(dim), how)
-        for dim, (lower, upper) in enumerate(zip(domain._lower, domain._upper, strict=True))
-    ]
-    new = domain._with([shift(*old) for old in zip(domain._lower, domain._upper, offsets, strict=True)])
-    return _changed(pair, new, [OutputIndexMap._single(dim, -offset) for dim, offset in enumerate(offsets)])
+    new: list[Bounds] = []
+    inner = []
+    for dim, (lower, upper, *rest) in enumerate(pair[0]._dims):
+        offset = translation(lower, upper, amounts.get(dim), how)
+        new.append((*shift(lower, upper, offset), *rest))
+        inner.append(OutputIndexMap._single(dim, -offset))
+    return _changed(pair, new, inner)
 
 
-def strided(pair: Transform, strides: Mapping[int, int]) -> Transform:
+def _strided(pair: Transform, strides: Mapping[int, int]) -> Transform:
     """Keep the indices that are multiples of the stride of a dimension, and divide them by it."""
-    domain = pair[0]
-    bounds = list(zip(domain._lower, domain._upper, strict=True))
-    lower_flags, upper_flags = list(domain._implicit_lower), list(domain._implicit_upper)
+    new: list[Bounds] = [*pair[0]._dims]
     for dim, stride in strides.items():
+        lower, upper, implicit_lower, implicit_upper, label = new[dim]
         try:
             if not stride:
-                raise index_error("the stride is 0")
-            bounds[dim] = affine_domain(bounds[dim], 0, stride)
+                raise index_error("the stride is 0" if stride == 0 else "it has no stride")
+            if stride < 0:
+                implicit_lower, implicit_upper = implicit_upper, implicit_lower
+            new[dim] = (*affine_domain((lower, upper), 0, stride), implicit_lower, implicit_upper, label)
         except StatusError as error:
             raise annotate(error, f"stride of dimension {dim}") from None
-        if stride < 0:
-            lower_flags[dim], upper_flags[dim] = upper_flags[dim], lower_flags[dim]
-    new = domain._with(bounds, lower_flags, upper_flags)
-    return _changed(pair, new, [OutputIndexMap._single(dim, 0, strides.get(dim, 1)) for dim in range(domain.rank)])
+    return _changed(pair, new, [OutputIndexMap._single(dim, 0, strides.get(dim, 1)) for dim in range(len(new))])
 
 
-def _changed(pair: Transform, new: Any, inner: list[OutputIndexMap]) -> Transform:
-    """Return the transform from a new domain, whose indices `inner` maps to those of the old one."""
+def _changed(pair: Transform, dims: list[Bounds], inner: list[OutputIndexMap]) -> Transform:
+    """Return the transform from a domain of new dimensions, whose indices `inner` maps to those of the old one."""
+    new = pair[0]._of(dims)
     return new, substituted(*pair, new, inner)
 
 
@@ -150,32 +173,32 @@ def check_labels(labels: Iterable[str]) -> None:
         raise invalid(f"labels occur twice: {', '.join(repeated)}")
 
 
-def relabelled(pair: Transform, labels: Mapping[int, str]) -> Transform:
+def _relabelled(pair: Transform, labels: Mapping[int, str]) -> Transform:
     """Change the labels of dimensions."""
-    domain, maps = pair
-    new = [labels.get(dim, label) for dim, label in enumerate(domain._labels)]
-    check_labels(new)
-    return domain._with(labels=new), maps
+    new = [(*bounds[:4], labels.get(dim, bounds[4])) for dim, bounds in enumerate(pair[0]._dims)]
+    check_labels(bounds[4] for bounds in new)
+    return pair[0]._of(new), pair[1]
 
 
-def mark_implicit(pair: Transform, dims: Iterable[int], lower: bool | None, upper: bool | None) -> Transform:
+def _mark_implicit(pair: Transform, dims: list[int], lower: bool | None, upper: bool | None) -> Transform:
     """Mark bounds as implicit or explicit; None keeps them."""
-    domain, maps = pair
-    lower_flags, upper_flags = list(domain._implicit_lower), list(domain._implicit_upper)
+    new: list[Bounds] = [*pair[0]._dims]
     for dim in dims:
-        if (lower or upper) and any(old._array is not None and old._array.shape[dim] != 1 for old in maps):
+        if (lower or upper) and any(old._array is not None and old._array.shape[dim] != 1 for old in pair[1]):
             raise invalid(f"dimension {dim} of an index array can't have implicit bounds")
-        lower_flags[dim] = lower_flags[dim] if lower is None else lower
-        upper_flags[dim] = upper_flags[dim] if upper is None else upper
-    return domain._with(implicit_lower=lower_flags, implicit_upper=upper_flags), maps
+        begin, end, implicit_lower, implicit_upper, label = new[dim]
+        flags = implicit_lower if lower is None else lower, implicit_upper if upper is None else upper
+        new[dim] = begin, end, *flags, label
+    return pair[0]._of(new), pair[1]
 
 
-def reordered(pair: Transform, dims: list[int]) -> Transform:
+def _reordered(pair: Transform, dims: list[int]) -> Transform:
     """Put the dimensions in another order."""
-    return _changed(pair, pair[0]._take(dims), [OutputIndexMap._single(at) for at in np.argsort(dims).tolist()])
+    inner = [OutputIndexMap._single(at) for at in np.argsort(dims).tolist()]
+    return _changed(pair, [pair[0]._dims[dim] for dim in dims], inner)
 
 
-def target_order(rank: int, dims: list[int], target: tuple[Selector, ...]) -> tuple[list[int], list[int]]:
+def _target_order(rank: int, dims: list[int], target: tuple[Selector, ...]) -> tuple[list[int], list[int]]:
     """Return the order of all dimensions after some have moved to target positions, and these positions.
 
     A single number is the position of the first moved dimension; the others follow it.
@@ -200,17 +223,13 @@ def target_order(rank: int, dims: list[int], target: tuple[Selector, ...]) -> tu
     return [moved_dims[position] if position in moved_dims else next(remaining) for position in range(rank)], positions
 
 
-def diagonal(pair: Transform, dims: list[int]) -> Transform:
+def _diagonal(pair: Transform, dims: list[int]) -> Transform:
     """Replace dimensions by their diagonal, which comes first and has the indices that all of them contain."""
-    domain = pair[0]
-    chosen = [domain._bounds(dim) for dim in dims]
+    every = pair[0]._dims
+    chosen = [every[dim] for dim in dims]
     lower = max([bounds[0] for bounds in chosen], default=-INFINITY)
     upper = max(lower, min([bounds[1] for bounds in chosen], default=EXCLUSIVE_INFINITY))
-    flags = all(bounds[2] for bounds in chosen), all(bounds[3] for bounds in chosen)
-    others = [dim for dim in range(domain.rank) if dim not in dims]
-    new = domain._of_bounds(
-        [(lower, upper, *flags), *map(domain._bounds, others)], ["", *[domain._labels[dim] for dim in others]]
-    )
-    return _changed(
-        pair, new, [OutputIndexMap._single(0 if dim in dims else others.index(dim) + 1) for dim in range(domain.rank)]
-    )
+    joint = lower, upper, all(bounds[2] for bounds in chosen), all(bounds[3] for bounds in chosen), ""
+    others = [dim for dim in range(len(every)) if dim not in dims]
+    inner = [OutputIndexMap._single(0 if dim in dims else others.index(dim) + 1) for dim in range(len(every))]
+    return _changed(pair, [joint, *[every[dim] for dim in others]], inner)

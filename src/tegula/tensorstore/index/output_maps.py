@@ -4,18 +4,36 @@ from __future__ import annotations
 
 import enum
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tegula.tensorstore.errors import index_error, type_error
+from tegula.runtime.frozen import attribute
+from tegula.tensorstore.errors import index_error, invalid, type_error
 from tegula.tensorstore.index.dim import Dim
-from tegula.tensorstore.index.intervals import UNBOUNDED, Interval, interval_text
-from tegula.tensorstore.json.binding import int_argument
+from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, UNBOUNDED, Interval, closed, interval_text
+from tegula.tensorstore.json.binding import (
+    array,
+    array_of,
+    int64,
+    int_argument,
+    integer,
+    known_only,
+    nested_array,
+    nested_shape,
+    obj,
+    take,
+)
 
-__all__ = ["IndexArray", "OutputIndexMap", "OutputIndexMaps", "OutputIndexMethod", "array_text"]
+__all__ = [
+    "IndexArray",
+    "OutputIndexMap",
+    "OutputIndexMaps",
+    "OutputIndexMethod",
+    "array_text",
+]
 
 IndexArray = NDArray[np.int64]
 
@@ -28,9 +46,6 @@ class OutputIndexMethod(enum.Enum):
     array = 2
 
     def __index__(self) -> int:
-        return int(self.value)
-
-    def __int__(self) -> int:
         return int(self.value)
 
     def __str__(self) -> str:
@@ -112,6 +127,41 @@ class OutputIndexMap:
         array.setflags(write=False)
         return self
 
+    @staticmethod
+    def _of_json(json: Any) -> OutputIndexMap:
+        """Read an output map."""
+        members = obj(json)
+        given = {name: take(members, name, read) for name, read in _MEMBERS.items() if name in members}
+        known_only(members)
+        kinds = [name for name in ("input_dimension", "index_array") if name in given]
+        if len(kinds) > 1:
+            raise invalid('"input_dimension" and "index_array" exclude each other')
+        if not kinds and "stride" in given:
+            raise invalid('"stride" needs "input_dimension" or "index_array"')
+        limits = {"index_range": given.pop("index_array_bounds")} if "index_array_bounds" in given else {}
+        if limits and "index_array" not in given:
+            raise invalid('"index_array_bounds" needs "index_array"')
+        return OutputIndexMap(**given, **limits)
+
+    def _to_json(self) -> dict[str, Any]:
+        """Convert an output map to JSON."""
+        document: dict[str, Any] = {}
+        if self._array is not None:
+            document["index_array"] = self._array.tolist()
+            lower, upper = self._range
+            if self._array.size and not (lower <= int(self._array.min()) and int(self._array.max()) < upper):
+                document["index_array_bounds"] = [
+                    "-inf" if lower == -INFINITY else lower,
+                    "+inf" if upper == EXCLUSIVE_INFINITY else upper - 1,
+                ]
+        if self._dimension is not None:
+            document["input_dimension"] = self._dimension
+        if self._offset:
+            document["offset"] = self._offset
+        if self._stride != 1 and (self._array is not None or self._dimension is not None):
+            document["stride"] = self._stride
+        return document
+
     @property
     def method(self) -> OutputIndexMethod:
         """The kind of the map."""
@@ -119,25 +169,15 @@ class OutputIndexMap:
             return OutputIndexMethod.array
         return OutputIndexMethod.constant if self._dimension is None else OutputIndexMethod.single_input_dimension
 
-    @property
-    def offset(self) -> int:
-        """The offset."""
-        return self._offset
+    offset: int = attribute("_offset", "The offset.")
 
     @property
     def stride(self) -> int | None:
         """The multiplier of the index; None for a constant."""
         return None if self._dimension is None and self._array is None else self._stride
 
-    @property
-    def input_dimension(self) -> int | None:
-        """The input dimension, if the map uses one."""
-        return self._dimension
-
-    @property
-    def index_array(self) -> IndexArray | None:
-        """The index array, if there is one."""
-        return self._array
+    input_dimension: int | None = attribute("_dimension", "The input dimension, if the map uses one.")
+    index_array: IndexArray | None = attribute("_array", "The index array, if there is one.")
 
     @property
     def index_range(self) -> Dim | None:
@@ -220,3 +260,29 @@ def _range(value: Any) -> Interval:
     if value is not None and not isinstance(value, Dim):
         raise type_error("index_range must be a Dim")
     return UNBOUNDED if value is None else (value.inclusive_min, value.exclusive_max)
+
+
+def _array_from_json(value: Any) -> IndexArray:
+    elements = nested_array(value, nested_shape(value))
+    indices = np.empty(elements.shape, np.int64)
+    for position in np.ndindex(indices.shape):
+        indices[position] = int64(elements[position])
+    return indices
+
+
+def _range_of_json(value: Any) -> Dim:
+    array(value, 2)
+    return Dim._make(*closed(*array_of(value, _bound_from_json)), False, False, "")
+
+
+def _bound_from_json(value: Any) -> int:
+    if value in ("-inf", "+inf"):
+        return INFINITY if value == "+inf" else -INFINITY
+    return integer(value, -INFINITY, INFINITY, '64-bit signed integer or "-inf" or "+inf"')
+
+
+_MEMBERS: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("offset", "stride", "input_dimension"), int64),
+    "index_array": _array_from_json,
+    "index_array_bounds": _range_of_json,
+}

@@ -14,8 +14,6 @@ __all__ = [
     "Subscript",
     "flags_argument",
     "integers",
-    "labels_argument",
-    "offsets_argument",
     "resolve",
     "resolve_dimension",
     "selectors_of",
@@ -63,16 +61,6 @@ def integers(argument: Any) -> int | list[int | None] | None:
     return [None if element is None else operator.index(element) for element in elements]
 
 
-def offsets_argument(argument: Any, count: int) -> list[int | None]:
-    """Read one integer for all dimensions, or a sequence with one integer for each."""
-    offsets = integers(argument)
-    if not isinstance(offsets, list):
-        return [offsets] * count
-    if len(offsets) != count:
-        raise invalid(f"{len(offsets)} indices do not fit {count} dimensions")
-    return offsets
-
-
 def strings(argument: Any) -> list[str]:
     """Read one string or a sequence of strings."""
     if isinstance(argument, str):
@@ -81,14 +69,6 @@ def strings(argument: Any) -> list[str]:
     if not all(isinstance(element, str) for element in elements):
         raise type_error(f"expected strings, not {argument!r}")
     return elements
-
-
-def labels_argument(argument: Any, count: int) -> list[str]:
-    """Read a label for each dimension."""
-    labels = strings(argument)
-    if len(labels) != count:
-        raise invalid(f"{len(labels)} labels do not fit {count} dimensions")
-    return labels
 
 
 def flags_argument(argument: Any) -> tuple[bool | None, bool | None]:

@@ -5,33 +5,32 @@ from __future__ import annotations
 import operator
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Any, TypeVar, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
+from tegula.runtime.frozen import attribute
 from tegula.tensorstore.errors import invalid, status, type_error
-from tegula.tensorstore.index.composition import Maps, Transform
+from tegula.tensorstore.index.composition import Maps, Transform, is_explicitly_empty
 from tegula.tensorstore.index.composition import compose as compose_pairs
 from tegula.tensorstore.index.dim import Dim
-from tegula.tensorstore.index.domain import Applicable, IndexDomain, bounds_from_arguments
-from tegula.tensorstore.index.indexing import Mode, index_basic, index_directly, parse_expression
-from tegula.tensorstore.index.intervals import INFINITY, effective, interval_text
-from tegula.tensorstore.index.operations import Movable
+from tegula.tensorstore.index.domain import (
+    Applicable,
+    IndexDomain,
+    bounds_from_arguments,
+    bounds_from_json,
+    bounds_to_json,
+    sole_json,
+)
+from tegula.tensorstore.index.indexing import index_basic, index_directly, parse_expression
+from tegula.tensorstore.index.intervals import INFINITY, MAX_RANK, effective, interval_text
+from tegula.tensorstore.index.operations import Mode, Movable, by_arrays
 from tegula.tensorstore.index.output_maps import OutputIndexMap, OutputIndexMaps, array_text
 from tegula.tensorstore.index.subscripts import Subscript
-from tegula.tensorstore.index.transform_json import (
-    identity_maps,
-    is_identity,
-    transform_from_json,
-    transform_to_json,
-    validated,
-)
-from tegula.tensorstore.json.binding import dump
-from tegula.tensorstore.json.values import to_json_value
+from tegula.tensorstore.json.binding import MISSING, array, array_of, dump, member, obj
 
 __all__ = ["IndexTransform", "Indexable", "compose", "identity"]
 
-Self = TypeVar("Self", bound="Indexable")
 _PLAIN = frozenset((int, slice, tuple, list, np.ndarray))
 
 
@@ -49,26 +48,24 @@ class Indexable(Movable):
     def _transform(self) -> IndexTransform: ...
 
     @abstractmethod
-    def _with_transform(self: Self, transform: IndexTransform) -> Self: ...
+    def _with_transform(self, transform: IndexTransform) -> Self: ...
 
     def _pair(self) -> Transform:
         return self._transform()._pair()
 
-    def _with_pair(self: Self, pair: Transform) -> Self:
+    def _with_pair(self, pair: Transform) -> Self:
         return self._with_transform(IndexTransform._make(*pair))
 
-    def __getitem__(self: Self, key: Any) -> Self:
+    def __getitem__(self, key: Any) -> Self:
         return self._with_transform(IndexTransform._make(*_indexed(self._transform()._pair(), key, "default")))
 
-    @property
-    def oindex(self: Self) -> Subscript[Self]:
-        """``x.oindex[...]`` applies each index array to its own dimension."""
-        return self._subscript("oindex", lambda pair, key: _indexed(pair, key, "oindex"))
+    def _indexed(self, key: Any, mode: Mode) -> Self:
+        return self._with_transform(IndexTransform._make(*_indexed(self._transform()._pair(), key, mode)))
 
-    @property
-    def vindex(self: Self) -> Subscript[Self]:
-        """``x.vindex[...]`` broadcasts index arrays together; the resulting dimensions come first."""
-        return self._subscript("vindex", lambda pair, key: _indexed(pair, key, "vindex"))
+    oindex: Subscript[Self] = by_arrays("oindex", "``x.oindex[...]`` applies each index array to its own dimension.")
+    vindex: Subscript[Self] = by_arrays(
+        "vindex", "``x.vindex[...]`` broadcasts index arrays together; the resulting dimensions come first."
+    )
 
 
 class IndexTransform(Indexable, Applicable):
@@ -117,7 +114,7 @@ class IndexTransform(Indexable, Applicable):
         input_labels: Iterable[str | None] | None = None,
         output: Iterable[OutputIndexMap] | None = None,
         domain: IndexDomain | Iterable[Dim] | None = None,
-        **json: Any,
+        json: Any = MISSING,
     ) -> None:
         arguments = {
             "rank": input_rank,
@@ -133,25 +130,23 @@ class IndexTransform(Indexable, Applicable):
         output = output_maps if output is None else output
         if domain is None and input_rank is not None and not hasattr(input_rank, "__index__"):
             domain = cast("IndexDomain", arguments.pop("rank"))
-        if json:
-            if set(json) != {"json"} or any(value is not None for value in (*arguments.values(), domain, output)):
-                raise type_error(f"unexpected arguments: {', '.join(sorted(json))}")
-            self._domain, self._maps = transform_from_json(to_json_value(json["json"]))
+        if json is not MISSING:
+            self._domain, self._maps = _from_json(sole_json(json, *arguments.values(), domain, output))
             return
         # the domain from bounds, or the given domain; by default the transform is the identity over it
         if domain is None:
-            self._domain = IndexDomain._make(*bounds_from_arguments(arguments, "input_"))
+            self._domain = IndexDomain._of(bounds_from_arguments(arguments, "input_"))
         elif any(value is not None for value in arguments.values()):
             raise type_error("domain can only be combined with output")
         else:
             self._domain = domain if isinstance(domain, IndexDomain) else IndexDomain(cast("Any", domain))
-        self._maps = identity_maps(self._domain.rank) if output is None else self._checked_maps(output)
+        self._maps = _identity_maps(self._domain.rank) if output is None else self._checked_maps(output)
 
     def _checked_maps(self, output: Iterable[OutputIndexMap]) -> Maps:
         maps = tuple(output)
         if not all(isinstance(output_map, OutputIndexMap) for output_map in maps):
             raise type_error("output must be OutputIndexMaps")
-        return validated(self._domain, maps)
+        return _validated(self._domain, maps)
 
     @classmethod
     def _make(cls, domain: IndexDomain, maps: Maps) -> IndexTransform:
@@ -175,12 +170,11 @@ class IndexTransform(Indexable, Applicable):
     @property
     def _is_identity(self) -> bool:
         """Whether output and input indices are the same."""
-        return is_identity(self._maps, self._domain.rank)
+        return len(self._maps) == self._domain.rank and all(
+            (one._dimension, one._offset, one._stride) == (dim, 0, 1) for dim, one in enumerate(self._maps)
+        )
 
-    @property
-    def domain(self) -> IndexDomain:
-        """The input domain."""
-        return self._domain
+    domain: IndexDomain = attribute("_domain", "The input domain.")
 
     @property
     def output(self) -> OutputIndexMaps:
@@ -190,68 +184,43 @@ class IndexTransform(Indexable, Applicable):
     @property
     def input_rank(self) -> int:
         """The number of input dimensions."""
-        return len(self._domain._lower)
+        return len(self._domain._dims)
 
     ndim = input_rank
-    """The number of input dimensions."""
 
     @property
     def output_rank(self) -> int:
         """The number of output dimensions."""
         return len(self._maps)
 
-    @property
-    def input_origin(self) -> tuple[int, ...]:
-        """The first index of each input dimension."""
-        return self._domain._lower
+    input_origin: tuple[int, ...] = attribute("_domain.inclusive_min", "The first index of each input dimension.")
 
     origin = input_origin
-    """The first index of each input dimension."""
-
     input_inclusive_min = input_origin
-    """The first index of each input dimension."""
 
-    @property
-    def input_inclusive_max(self) -> tuple[int, ...]:
-        """The last index of each input dimension."""
-        return self._domain.inclusive_max
-
-    @property
-    def input_exclusive_max(self) -> tuple[int, ...]:
-        """One more than the last index of each input dimension."""
-        return self._domain._upper
-
-    @property
-    def input_shape(self) -> tuple[int, ...]:
-        """The size of each input dimension."""
-        return self._domain.shape
+    input_inclusive_max: tuple[int, ...] = attribute("_domain.inclusive_max", "The last index of each input dimension.")
+    input_exclusive_max: tuple[int, ...] = attribute(
+        "_domain.exclusive_max", "One more than the last index of each input dimension."
+    )
+    input_shape: tuple[int, ...] = attribute("_domain.shape", "The size of each input dimension.")
 
     shape = input_shape
-    """The size of each input dimension."""
 
-    @property
-    def size(self) -> int:
-        """The number of elements of the input domain."""
-        return self._domain.size
-
-    @property
-    def input_labels(self) -> tuple[str, ...]:
-        """The label of each input dimension."""
-        return self._domain._labels
-
-    @property
-    def implicit_lower_bounds(self) -> tuple[bool, ...]:
-        """Whether the lower bound of each input dimension is implicit."""
-        return self._domain._implicit_lower
-
-    @property
-    def implicit_upper_bounds(self) -> tuple[bool, ...]:
-        """Whether the upper bound of each input dimension is implicit."""
-        return self._domain._implicit_upper
+    size: int = attribute("_domain.size", "The number of elements of the input domain.")
+    input_labels: tuple[str, ...] = attribute("_domain.labels", "The label of each input dimension.")
+    implicit_lower_bounds: tuple[bool, ...] = attribute(
+        "_domain.implicit_lower_bounds", "Whether the lower bound of each input dimension is implicit."
+    )
+    implicit_upper_bounds: tuple[bool, ...] = attribute(
+        "_domain.implicit_upper_bounds", "Whether the upper bound of each input dimension is implicit."
+    )
 
     def to_json(self) -> Any:
-        """Return the JSON representation."""
-        return transform_to_json(self._domain, self._maps)
+        """Return the JSON representation; the output maps of the identity are left out."""
+        document = bounds_to_json(self._domain._dims, "input_")
+        if not self._is_identity:
+            document["output"] = [output_map._to_json() for output_map in self._maps]
+        return document
 
     def __call__(self, indices: Iterable[int]) -> tuple[int, ...]:
         """Return the output indices for input indices.
@@ -267,16 +236,16 @@ class IndexTransform(Indexable, Applicable):
             raise invalid(f"{len(point)} indices do not fit the input rank {domain.rank}")
         for dim, index in enumerate(point):
             # implicit bounds may change later, so they are not checked; infinity is not an index
-            lower, upper = effective(domain._bounds(dim))
+            lower, upper = effective(domain._dims[dim])
             if not (lower <= index < upper and abs(index) < INFINITY):
-                text = f"Index {index} is outside valid range {interval_text(*domain._bounds(dim))} of dimension {dim}"
+                text = f"Index {index} is outside valid range {interval_text(*domain._dims[dim])} of dimension {dim}"
                 raise status("OUT_OF_RANGE", text)
         return tuple([self._output_index(output, output_map, point) for output, output_map in enumerate(self._maps)])
 
     def _output_index(self, output: int, output_map: OutputIndexMap, point: list[int]) -> int:
         value = 0 if output_map._dimension is None else point[output_map._dimension]
         if output_map._array is not None:
-            places = zip(output_map._array.shape, point, self._domain._lower, strict=True)
+            places = zip(output_map._array.shape, point, self._domain.inclusive_min, strict=True)
             value = int(output_map._array[tuple([0 if size == 1 else index - low for size, index, low in places])])
             lower, upper = output_map._range
             if not lower <= value < upper:
@@ -307,18 +276,63 @@ class IndexTransform(Indexable, Applicable):
     def __repr__(self) -> str:
         domain = self._domain
         lines = [f"Rank {domain.rank} -> {len(self._maps)} index space transform:", "  Input domain:"]
-        for dim in range(domain.rank):
-            label = f" {dump(domain._labels[dim])}" if domain._labels[dim] else ""
-            lines.append(f"    {dim}: {interval_text(*domain._bounds(dim))}{label}")
+        for dim, bounds in enumerate(domain._dims):
+            lines.append(f"    {dim}: {interval_text(*bounds)}{f' {dump(bounds[4])}' if bounds[4] else ''}")
         lines.append("  Output index maps:")
         for output, output_map in enumerate(self._maps):
             lines.append(f"    out[{output}] = {_map_text(output_map)}")
         return "\n".join(lines) + "\n"
 
 
+def _identity_maps(rank: int) -> Maps:
+    """Return the output maps of the identity transform."""
+    return tuple([OutputIndexMap._single(dim) for dim in range(rank)])
+
+
+def _validated(domain: IndexDomain, maps: Maps) -> Maps:
+    """Check output maps against their domain; return constants for stride 0 and for index arrays if it is empty."""
+    if len(maps) > MAX_RANK:
+        raise invalid(f"Invalid output rank: {len(maps)}")
+    empty = is_explicitly_empty(domain)
+    return tuple([_validated_map(domain, output, output_map, empty) for output, output_map in enumerate(maps)])
+
+
+def _validated_map(domain: IndexDomain, output: int, output_map: OutputIndexMap, empty: bool) -> OutputIndexMap:
+    where = f"output dimension {output}"
+    dim, values = output_map._dimension, output_map._array
+    if dim is not None and not 0 <= dim < domain.rank:
+        raise invalid(f"{where}: there is no input dimension {dim}")
+    if not output_map._stride and (dim is not None or values is not None):
+        return OutputIndexMap._constant(output_map._offset)
+    if values is None:
+        return output_map
+    # an index array must fit the domain
+    shape = domain.shape
+    if values.ndim != len(shape) or any(size not in (1, full) for size, full in zip(values.shape, shape)):
+        raise invalid(f"{where}: an index array of shape {values.shape} does not fit the input shape {shape}")
+    for dim, size in enumerate(values.shape):
+        if size != 1 and not empty and True in domain._dims[dim][2:4]:
+            raise invalid(f"{where}: an index array depends on input dimension {dim}, which has implicit bounds")
+    return OutputIndexMap._constant(0) if empty else output_map
+
+
+def _from_json(json: Any) -> Transform:
+    members = obj(json)
+    # `bounds_from_json` refuses unknown members
+    output = members.pop("output", MISSING)
+    domain = IndexDomain._of(bounds_from_json(members, "input_"))
+    if output is MISSING:
+        return domain, _identity_maps(domain.rank)
+    with member("output"):
+        if len(array(output)) > MAX_RANK:
+            raise invalid(f"Rank {len(output)} is outside valid range [0, {MAX_RANK}]")
+        maps = tuple(array_of(output, OutputIndexMap._of_json))
+    return domain, _validated(domain, maps)
+
+
 def identity(domain: IndexDomain) -> IndexTransform:
     """Return the identity transform over a domain."""
-    return IndexTransform._make(domain, identity_maps(len(domain._lower)))
+    return IndexTransform._make(domain, _identity_maps(len(domain._dims)))
 
 
 def compose(outer: IndexTransform, inner: IndexTransform) -> IndexTransform:
@@ -331,7 +345,7 @@ def _indexed(pair: Transform, key: Any, mode: Mode) -> Transform:
         if isinstance(key, Applicable):
             return key._apply(pair)
         inner = pair[0]._sliced(key)
-        return compose_pairs(pair, (inner, identity_maps(inner.rank)))
+        return compose_pairs(pair, (inner, _identity_maps(inner.rank)))
     return index_basic(pair, key, mode) or index_directly(pair, parse_expression(key, mode))
 
 

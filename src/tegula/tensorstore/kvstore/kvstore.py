@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from tegula.engine.documents.forgetting import forget
 from tegula.errors import ConflictError, NotFoundError, TegulaError
@@ -17,7 +17,7 @@ from tegula.runtime.frozen import attribute
 from tegula.stores import ABSENT, Store
 from tegula.stores.capabilities import delete_if
 from tegula.tensorstore.context import Context, SpecBuilder
-from tegula.tensorstore.errors import StatusError, checked, invalid, status, type_error
+from tegula.tensorstore.errors import StatusError, checked, checked_or_none, invalid, status, type_error
 from tegula.tensorstore.future import Batch, Future, background, failed, immediate
 from tegula.tensorstore.json.binding import dump
 from tegula.tensorstore.json.values import as_bytes, key_bytes, key_text, pretty
@@ -32,8 +32,8 @@ from tegula.tensorstore.kvstore.values import (
     encode_generation,
     keys_below,
     listing_prefix,
+    made,
     prefix_of_range,
-    read_result,
     stamp,
 )
 from tegula.tensorstore.kvstore.values import KeyRange as _KeyRange
@@ -94,9 +94,13 @@ class KvStore:
             If the spec is not valid, or names a resource that the context does not have.
         """
         described = KvStoreSpec(spec)
-        if context is not None:
-            checked("context", context, Context)
-        return immediate(_open, described, context, _checked(transaction))
+        checked_or_none("context", context, Context)
+        checked_or_none("transaction", transaction, Transaction)
+
+        def act() -> KvStore:
+            return open_bound(described._bound(Context() if context is None else context), transaction)
+
+        return immediate(act)
 
     # --- properties
 
@@ -107,7 +111,7 @@ class KvStore:
 
     @path.setter
     def path(self, path: str | bytes) -> None:
-        self._set_spec(self._spec._with_path(key_text(path)))
+        self._set_spec(self._spec._with(_path=key_text(path)))
 
     url: str = attribute("_spec.url", "The URL.")
 
@@ -124,7 +128,7 @@ class KvStore:
 
     @transaction.setter
     def transaction(self, transaction: Transaction | None) -> None:
-        self._transaction = _checked(transaction)
+        self._transaction = checked_or_none("transaction", transaction, Transaction)
 
     def spec(self, *, retain_context: bool | None = None, unbind_context: bool | None = None) -> KvStoreSpec:
         """Return a spec that opens the store again.
@@ -144,6 +148,8 @@ class KvStore:
         """Return a copy."""
         return open_bound(self._spec, self._transaction, self._opened_store)
 
+    __copy__ = copy
+
     def with_transaction(self, transaction: Transaction | None) -> KvStore:
         """Return the store with another transaction, or none, for reads and writes.
 
@@ -154,16 +160,13 @@ class KvStore:
         """
         if self._transaction is not None:
             self._transaction._refuse_leaving()
-        return open_bound(self._spec, _checked(transaction), self._opened_store)
+        return open_bound(self._spec, checked_or_none("transaction", transaction, Transaction), self._opened_store)
 
     def __add__(self, suffix: str | bytes) -> KvStore:
         return open_bound(self._spec + suffix, self._transaction)
 
     def __truediv__(self, component: str | bytes) -> KvStore:
         return open_bound(self._spec / component, self._transaction)
-
-    def __copy__(self) -> KvStore:
-        return self.copy()
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._transaction is not None:
@@ -210,7 +213,7 @@ class KvStore:
         wanted = None if byte_range is None else ByteSlice(byte_range)
         if batch is not None:
             return batch._defer(self._read, name, known, wanted, requests=self._requests)
-        return self._run_read(self._read, name, known, wanted)
+        return self._run(not self._is_remote, self._read, name, known, wanted)
 
     def _read(self, name: str, known: bytes, wanted: ByteSlice | None) -> _ReadResult:
         now = time.time()
@@ -225,17 +228,14 @@ class KvStore:
                 wanted.check(store.size(key) or 0)
         except NotDirectoryError:
             value, generation = None, ABSENT
-        except StatusError:
-            raise
         except TegulaError as error:
             if not isinstance(error.__cause__, NotADirectoryError):
-                raise self._failure(error, name) from error
+                self._fail(error, name)
             value, generation = None, ABSENT
         token = encode_generation(generation)
         stamped = stamp(token, float("inf") if token[:1] == b"\4" else now)
-        if value is None:
-            return read_result("missing", b"", stamped)
-        return read_result("unspecified", b"", stamped) if known == token else read_result("value", value, stamped)
+        state = "missing" if value is None else "unspecified" if known == token else "value"
+        return made(_ReadResult, state, value if state == "value" else b"", stamped)
 
     def __getitem__(self, key: str | bytes) -> bytes:
         result = self._read(key_text(key), UNKNOWN, None)
@@ -265,7 +265,8 @@ class KvStore:
         """
         if not isinstance(strip_prefix_length, int) or strip_prefix_length < 0:
             raise type_error(f"strip_prefix_length must not be negative: {strip_prefix_length!r}")
-        return self._run_read(self._list, _range(range), strip_prefix_length)
+        range = _KeyRange() if range is None else checked("range", range, _KeyRange).copy()
+        return self._run(not self._is_remote, self._list, range, strip_prefix_length)
 
     def _list(self, range: _KeyRange, strip: int) -> _Keys:
         if range.empty:
@@ -292,10 +293,8 @@ class KvStore:
             yield
         except NotDirectoryError as error:
             raise status("NOT_FOUND", f"Cannot list non-directory: {dump(error.root)}") from error
-        except StatusError:
-            raise
         except TegulaError as error:
-            raise self._failure(error, "") from error
+            self._fail(error, "")
 
     # --- writing
 
@@ -322,7 +321,7 @@ class KvStore:
         name = key_text(key)
         data = None if value is None else as_bytes(value, "a value")
         expected = None if not if_equal else decode_generation(as_bytes(if_equal, "if_equal"))
-        return self._run_write(self._write, name, data, expected)
+        return self._run(self._spec._driver == "memory", self._write, name, data, expected)
 
     def _write(self, name: str, value: bytes | None, expected: Any) -> _Generation:
         try:
@@ -341,10 +340,8 @@ class KvStore:
                 forget(store, key)
         except ConflictError:
             return stamp(UNKNOWN)
-        except StatusError:
-            raise
         except TegulaError as error:
-            raise self._failure(error, name) from error
+            self._fail(error, name)
 
     def __setitem__(self, key: str | bytes, value: str | bytes | None) -> None:
         self._write(key_text(key), None if value is None else as_bytes(value, "a value"), None)
@@ -360,7 +357,7 @@ class KvStore:
         range : KvStore.KeyRange
             The keys, without the path.
         """
-        return self._run_write(self._delete_range, checked("range", range, _KeyRange).copy())
+        return self._run(self._spec._driver == "memory", self._delete_range, checked("range", range, _KeyRange).copy())
 
     def _delete_range(self, range: _KeyRange) -> None:
         if range.empty:
@@ -459,12 +456,6 @@ class KvStore:
         except _NOT_OPENED:
             return False
 
-    def _run_read(self, function: Callable[..., T], *args: Any) -> Future[T]:
-        return self._run(not self._is_remote, function, *args)
-
-    def _run_write(self, function: Callable[..., T], *args: Any) -> Future[T]:
-        return self._run(self._spec._driver == "memory", function, *args)
-
     def _run(self, at_once: bool, function: Callable[..., T], *args: Any) -> Future[T]:
         if at_once or self._transaction is not None:
             return immediate(function, *args)
@@ -477,18 +468,16 @@ class KvStore:
             message = f"Cannot delete range starting at {name} as single atomic transaction"
             raise transaction._failed(invalid(message))
 
-    def _failure(self, error: TegulaError, name: str) -> StatusError:
-        return store_error(error, self._base_store, self._path + name)
+    def _fail(self, error: TegulaError, name: str) -> NoReturn:
+        if isinstance(error, StatusError):
+            raise error
+        raise store_error(error, self._base_store, self._path + name) from error
 
 
 for _kind, _name in ((KvStoreSpec, "Spec"), (_KeyRange, ""), (_ReadResult, ""), (_Generation, "")):
     _kind.__name__ = _name or _kind.__name__
     _kind.__qualname__ = f"KvStore.{_kind.__name__}"
     _kind.__module__ = __name__
-
-
-def _open(spec: KvStoreSpec, context: Context | None, transaction: Transaction | None) -> KvStore:
-    return open_bound(spec._bound(Context() if context is None else context), transaction)
 
 
 def open_bound(spec: KvStoreSpec, transaction: Transaction | None = None, opened_store: Store | None = None) -> KvStore:
@@ -498,11 +487,3 @@ def open_bound(spec: KvStoreSpec, transaction: Transaction | None = None, opened
     store._transaction = transaction
     store._opened_store = opened_store
     return store
-
-
-def _checked(transaction: Transaction | None) -> Transaction | None:
-    return None if transaction is None else checked("transaction", transaction, Transaction)
-
-
-def _range(range: _KeyRange | None) -> _KeyRange:
-    return _KeyRange() if range is None else checked("range", range, _KeyRange).copy()

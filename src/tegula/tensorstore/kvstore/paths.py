@@ -23,7 +23,6 @@ __all__ = [
     "file_path",
     "key_name",
     "split_directory",
-    "split_url",
     "store_error",
 ]
 
@@ -98,19 +97,6 @@ def decode_url_path(text: str) -> str:
         return unquote_to_bytes(text).decode()
     except UnicodeDecodeError:
         raise invalid(f"Invalid UTF-8 percent-encoding sequence: {dump(text)}") from None
-
-
-def split_url(text: str, scheme: str) -> str:
-    """Return the part of a URL after its scheme (``memory://``)."""
-    if not text.startswith(scheme):
-        raise invalid(f'Scheme "{scheme}" not present in url')
-    remainder = text[len(scheme) :]
-    path, fragment, _ = remainder.partition("#")
-    if "?" in path:
-        raise invalid("Query string not supported")
-    if fragment:
-        raise invalid("Fragment identifier not supported")
-    return path
 
 
 def file_path(path: str, *, of_url: bool = False, system: str = os.name) -> str:

@@ -31,32 +31,20 @@ from tegula.tensorstore.json.binding import (
     with_defaults,
 )
 from tegula.tensorstore.json.values import key_bytes, key_text, pretty, sound_text, to_json_value
-from tegula.tensorstore.kvstore.paths import check_file_path, decode_url_path, encode_url_path, file_path, split_url
+from tegula.tensorstore.kvstore.paths import check_file_path, decode_url_path, encode_url_path, file_path
 
 __all__ = ["GCS", "HTTP", "S3", "KvStoreSpec", "join_paths", "pipeline", "spec_of_pipeline"]
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of key-value store.
+    """One kind of key-value store."""
 
-    Attributes
-    ----------
-    name, scheme : str
-        The name of its driver, and the scheme of its URLs.
-    resources : tuple of str
-        Names of its resources.
-    members : mapping of str to (reader, default)
-        Its members; a default of ``None`` is never written, and ``MISSING`` marks a required member.
-    adapter : bool
-        Whether a value of another store contains it.
-    """
-
-    name: str
-    scheme: str
+    name: str  # of its driver
+    scheme: str  # of its URLs
     resources: tuple[str, ...]
     members: MemberTable = field(default_factory=dict)
-    adapter: bool = False
+    adapter: bool = False  # whether a value of another store contains it
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _kind_named, (self.name,)
@@ -161,20 +149,22 @@ def location_of_url(kind: Kind, url: str) -> tuple[dict[str, Any], str]:
     >>> location_of_url(HTTP, "https://host/a?b=1")
     ({'base_url': 'https://host?b=1'}, '/a')
     """
-    if kind is HTTP:
-        address, mark, query = url.partition("?")
-        scheme, _, remainder = address.partition("://")
-        host, slash, path = split_url(f"{scheme}://{remainder}", f"{scheme}://").partition("/")
-        return {"base_url": _base_url(f"{scheme}://{host}{mark}{query}")}, slash + decode_url_path(path)
-    location = split_url(url, kind.scheme)
-    if kind in _REMOTE:
-        bucket, _, path = location.partition("/")
-        return {"bucket": _bucket(kind.name.upper(), bucket)}, decode_url_path(path)
-    return {}, _file_of_url(location) if kind is FILE else decode_url_path(location)
-
-
-def _file_of_url(location: str) -> str:
+    scheme = f"{url.partition('://')[0]}://" if kind is HTTP else kind.scheme
+    if not url.startswith(scheme):
+        raise invalid(f'Scheme "{scheme}" not present in url')
+    location, _, fragment = url.removeprefix(scheme).partition("#")
+    location, mark, query = location.partition("?")
+    if mark and kind is not HTTP:
+        raise invalid("Query string not supported")
+    if fragment:
+        raise invalid("Fragment identifier not supported")
     authority, slash, tail = location.partition("/")
+    if kind is HTTP:
+        return {"base_url": _base_url(f"{scheme}{authority}{mark}{query}")}, slash + decode_url_path(tail)
+    if kind in _REMOTE:
+        return {"bucket": _bucket(kind.name.upper(), authority)}, decode_url_path(tail)
+    if kind is not FILE:
+        return {}, decode_url_path(location)
     if authority not in ("", "localhost"):
         raise invalid(f"file: URIs do not support authority: {dump(authority)}")
     path = decode_url_path(slash + tail)
@@ -182,7 +172,7 @@ def _file_of_url(location: str) -> str:
         raise invalid('file: URIs do not support relative paths: ""')
     path = file_path(path, of_url=True)
     normal = normpath(path)
-    return check_file_path(normal + "/" if path.endswith("/") and normal != "/" else normal)
+    return {}, check_file_path(normal + "/" if path.endswith("/") and normal != "/" else normal)
 
 
 def url_of(kind: Kind, members: Mapping[str, Any], path: str) -> str:
@@ -205,6 +195,7 @@ def url_of(kind: Kind, members: Mapping[str, Any], path: str) -> str:
 _RESOURCES: Final = {kind.name: dict(zip(kind.resources, kind.resources)) for kind in KINDS.values()}
 
 _REMOTE: Final = (S3, GCS, HTTP)
+_PARTS: Final = ("_base", "_bindings", "_kind", "_options", "_path")
 
 
 class KvStoreSpec:
@@ -231,7 +222,7 @@ class KvStoreSpec:
     KvStore.Spec({'driver': 'file', 'path': '/tmp/a.zip'})
     """
 
-    __slots__ = ("__weakref__", "_base", "_bindings", "_kind", "_options", "_path")
+    __slots__ = ("__weakref__", *_PARTS)
 
     _kind: Kind
     _path: str
@@ -240,15 +231,12 @@ class KvStoreSpec:
     _base: KvStoreSpec | None
 
     def __init__(self, json: Any) -> None:
-        if isinstance(json, KvStoreSpec):
-            source = json
-        elif isinstance(json, str):
-            source = _of_url(json)
+        if isinstance(json, (KvStoreSpec, str)):
+            source = _of_url(json) if isinstance(json, str) else json
+            for name in _PARTS:
+                setattr(self, name, getattr(source, name))
         else:
             self._read(obj(to_json_value(json)))
-            return
-        self._kind, self._path, self._base = source._kind, source._path, source._base
-        self._options, self._bindings = source._options, source._bindings
 
     def _read(self, members: dict[str, Any]) -> None:
         with member("driver"):
@@ -309,13 +297,7 @@ class KvStoreSpec:
         return self._bindings.value(name)
 
     def to_json(self, include_defaults: bool = False) -> Any:
-        """Return the JSON representation.
-
-        Parameters
-        ----------
-        include_defaults : bool
-            Whether to include members that have their default value.
-        """
+        """Return the JSON representation, if wanted with the members that have their default value."""
         key_bytes(self._path).decode()  # JSON is text
         builder = SpecBuilder()
         return builder.finish(self._build(builder, include_defaults))
@@ -335,24 +317,22 @@ class KvStoreSpec:
 
     def copy(self) -> KvStoreSpec:
         """Return a copy."""
-        other: KvStoreSpec = object.__new__(KvStoreSpec)
-        other._kind, other._path, other._base = self._kind, self._path, self._base
-        other._options, other._bindings = self._options, self._bindings
-        return other
+        return self._with()
 
     __copy__ = copy
 
-    def _with_path(self, path: str) -> KvStoreSpec:
-        """Return the spec of the same store with another path."""
-        other = self.copy()
-        other._path = path
+    def _with(self, **parts: Any) -> KvStoreSpec:
+        """Return a copy with some of its parts replaced."""
+        other: KvStoreSpec = object.__new__(KvStoreSpec)
+        for name in _PARTS:
+            setattr(other, name, parts[name] if name in parts else getattr(self, name))
         return other
 
     def __add__(self, suffix: str | bytes) -> KvStoreSpec:
-        return self._with_path(self._path + key_text(suffix))
+        return self._with(_path=self._path + key_text(suffix))
 
     def __truediv__(self, component: str | bytes) -> KvStoreSpec:
-        return self._with_path(join_paths(self._path, key_text(component)))
+        return self._with(_path=join_paths(self._path, key_text(component)))
 
     def update(
         self,
@@ -388,23 +368,15 @@ class KvStoreSpec:
         if bindings.is_bound and self._base is None:
             return self
         home = bindings.home(context)
-        other = self.copy()
-        other._bindings = bindings.bound(home)
-        other._base = None if self._base is None else self._base._bound(home)
-        return other
+        return self._with(_bindings=bindings.bound(home), _base=self._base and self._base._bound(home))
 
     def _unbound(self) -> KvStoreSpec:
         """Return the spec with bound resources replaced by their specs."""
-        other = KvStoreSpec(self._with_path("").to_json())
-        other._path = self._path
-        return other
+        return KvStoreSpec(self._with(_path="").to_json())._with(_path=self._path)
 
     def _stripped(self) -> KvStoreSpec:
         """Return the spec without resources."""
-        other = self.copy()
-        other._bindings = self._bindings.stripped()
-        other._base = None if self._base is None else self._base._stripped()
-        return other
+        return self._with(_bindings=self._bindings.stripped(), _base=self._base and self._base._stripped())
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, KvStoreSpec):
@@ -415,7 +387,7 @@ class KvStoreSpec:
         raise type_error("unhashable type: 'tensorstore.KvStore.Spec'")
 
     def _identity(self) -> tuple[Any, ...]:
-        base = None if self._base is None else self._base._identity()
+        base = self._base and self._base._identity()
         return self._kind.name, self._path, self._options, self._bindings.identity(), base
 
     def __repr__(self) -> str:

@@ -56,7 +56,6 @@ class ZipKeys(Store):
         return file_url(self._path)
 
     def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
-        """Return the value of `key`, or a range of it, or ``None`` if there is none; see `Store.get`."""
         with self._lock:
             archive = self._archive()
             if not with_generation:
@@ -65,14 +64,12 @@ class ZipKeys(Store):
             return value, self._fresh(key, generation)
 
     def set(self, key: str, value: BytesLike, *, if_generation: Generation | None = None) -> Generation:
-        """Store `value` under `key`, replacing the old value in one step, and return its generation."""
         with self._lock:
             self.change({key: (bytes(flat_view(value, key)), if_generation)})
             generation: Generation = self.get(key, (0, 0), with_generation=True)[1]
             return generation
 
     def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
-        """Remove `key` if it exists; raises as `set` does."""
         with self._lock:
             if if_generation is not None or self.size(key) is not None:
                 self.change({key: (None, if_generation)})
@@ -106,17 +103,14 @@ class ZipKeys(Store):
         return (*generation, repeats) if repeats and isinstance(generation, tuple) else generation
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
-        """Yield every key that starts with `prefix`, in no particular order."""
         with self._lock:
             return iter([*self._archive().list_prefix(prefix)])
 
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
-        """Return the keys and the prefixes (each ending in ``/``) directly below `prefix`, each sorted."""
         with self._lock:
             return self._archive().list_dir(prefix)
 
     def size(self, key: str) -> int | None:
-        """Return the length of a value in bytes, or ``None`` if there is none."""
         with self._lock:
             return self._archive().size(key)
 

@@ -26,9 +26,8 @@ from tegula.stores.arguments import (
     Generation,
     changed,
     check_key,
-    clip_range,
+    cut,
     flat_view,
-    split_children,
 )
 from tegula.stores.capabilities import BlockedKeys, blocked_by
 from tegula.stores.interface import Store
@@ -80,6 +79,10 @@ class _Entry:
 def _conflict(entry: _Entry) -> StatusError:
     """Return the error for a key that has changed."""
     return status("ABORTED", f"{key_name(entry.store, entry.key)} has changed")
+
+
+def _in_state(state: str, doc: str) -> Any:
+    return property(lambda self: self._state == state, doc=doc)
 
 
 class Transaction:
@@ -142,21 +145,9 @@ class Transaction:
         "_repeatable_read", "Whether the commit requires that all values that were read are unchanged."
     )
 
-    @property
-    def open(self) -> bool:
-        """Whether the transaction can still be used: it was not aborted, and its commit has not started."""
-        return self._state == "open"
-
-    @property
-    def aborted(self) -> bool:
-        """Whether the transaction was aborted."""
-        return self._state == "aborted"
-
-    @property
-    def commit_started(self) -> bool:
-        """Whether the commit has started."""
-        return self._state == "committing"
-
+    open: bool = _in_state("open", "Whether the transaction was not aborted, and its commit has not started.")
+    aborted: bool = _in_state("aborted", "Whether the transaction was aborted.")
+    commit_started: bool = _in_state("committing", "Whether the commit has started.")
     future: Future[None] = attribute(
         "_future", "A future that is ready after the commit; after an abort, it has an error."
     )
@@ -169,13 +160,13 @@ class Transaction:
         Future
             Ready after the commit. Its error starts with ABORTED if a value that must not change has changed.
         """
-        if self._begin_commit():
+        if self._ends("committing"):
             background(self._commit)
         return self._future
 
     def commit_sync(self) -> None:
         """Commit the transaction and wait for it."""
-        if self._begin_commit():
+        if self._ends("committing"):
             self._commit()
         self._future.result()
 
@@ -226,12 +217,17 @@ class Transaction:
             raise invalid("Transaction not open (commit already started)")
 
     def _abort(self, error: BaseException) -> None:
+        if self._ends("aborted"):
+            self._entries, self._log = {}, []
+            self._promise.set_exception(error)
+
+    def _ends(self, state: Literal["committing", "aborted"]) -> bool:
+        """Change the state of the transaction if it is open; return whether it was open."""
         with self._lock:
             if self._state != "open":
-                return
-            self._state = "aborted"
-        self._entries, self._log = {}, []
-        self._promise.set_exception(error)
+                return False
+            self._state = state
+            return True
 
     # --- staging
 
@@ -274,14 +270,6 @@ class Transaction:
 
     # --- storing
 
-    def _begin_commit(self) -> bool:
-        """Start the commit if the transaction is open; return whether it was open."""
-        with self._lock:
-            if self._state != "open":
-                return False
-            self._state = "committing"
-            return True
-
     def _commit(self) -> None:
         try:
             self._store_or_fail()
@@ -305,21 +293,17 @@ class Transaction:
         for key_id, entry in pending:
             if not entry.holds():
                 return key_id, entry
-        alone = [(key_id, entry) for key_id, entry in pending if not isinstance(entry.store, _Changeable)]
-        together = [(key_id, entry) for key_id, entry in pending if isinstance(entry.store, _Changeable)]
-        for _, group in itertools.groupby(together, key=lambda change: id(change[1].store)):
-            lost = self._change([change for change in group if change[1].written])
-            if lost is not None:
+        written = [change for change in pending if change[1].written]
+        alone = [change for change in written if not isinstance(change[1].store, _Changeable)]
+        for _, group in itertools.groupby(written, key=lambda change: id(change[1].store)):
+            changes = [*group]
+            if isinstance(changes[0][1].store, _Changeable) and (lost := self._change(changes)) is not None:
                 return lost
         losses: list[tuple[KeyId, _Entry]] = []
-        for_each(
-            lambda change: self._set(change, losses), [change for change in alone if change[1].written], parallel=True
-        )
+        for_each(lambda change: self._set(change, losses), alone, parallel=True)
         return losses[0] if losses else None
 
     def _change(self, group: list[tuple[KeyId, _Entry]]) -> tuple[KeyId, _Entry] | None:
-        if not group:
-            return None
         store = group[0][1].store
         assert isinstance(store, _Changeable)
         try:
@@ -402,20 +386,13 @@ class StagedStore(BlockedKeys, Store):
         self._space: object = id(store) if directory is None else "files"
         self._root = "" if directory is None else file_path(directory).rstrip("/") + "/"
 
-    @property
-    def url(self) -> str:
-        """The name of the store."""
-        return self.base.url
+    url: str = attribute("base.url", "The name of the store.")
 
     def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
-        """Return the value of `key`, or a range of it, or ``None`` if there is none; see `Store.get`."""
         self.transaction._check_open()
         entry = self.transaction._entries.get(self._key_id(key))
         if entry is not None and entry.written:
-            value = entry.value
-            if value is not None and byte_range is not None:
-                start, stop = clip_range(byte_range, len(value))
-                value = value[start:stop]
+            value = cut(entry.value, byte_range)
             return (value, entry.token) if with_generation else value
         value, generation = self.base.get(key, byte_range, with_generation=True)
         self.transaction._note_read(self._key_id(key), self.base, key, generation)
@@ -445,7 +422,6 @@ class StagedStore(BlockedKeys, Store):
             raise self.transaction._failed(status("ABORTED", f"{name} has changed since the transaction first read it"))
 
     def size(self, key: str) -> int | None:
-        """Return the length of a value in bytes, or ``None`` if there is none."""
         self.transaction._check_open()
         entry = self.transaction._entries.get(self._key_id(key))
         if entry is not None and entry.written:
@@ -453,7 +429,6 @@ class StagedStore(BlockedKeys, Store):
         return self.base.size(key)
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
-        """Yield every key that starts with `prefix`, in no particular order."""
         self.transaction._check_open()
         keys = set(self.base.list_prefix(prefix))  # which checks the prefix
         start = self._root + prefix
@@ -461,10 +436,6 @@ class StagedStore(BlockedKeys, Store):
             if entry.written and space == self._space and path.startswith(start):
                 (keys.discard if entry.value is None else keys.add)(path[len(self._root) :])
         return iter(keys)
-
-    def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
-        """Return the keys and the prefixes (each ending in ``/``) directly below `prefix`, each sorted."""
-        return split_children(self.list_prefix(prefix), prefix)
 
     def blocked_by(self, key: str) -> str | None:
         """Describe what is in the place of a key of the store; see `BlockedKeys.blocked_by`."""

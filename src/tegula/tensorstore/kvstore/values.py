@@ -8,7 +8,7 @@ import time as clock
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from operator import index
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 
 from tegula.stores import ABSENT, ByteRange, Generation, Store
 from tegula.stores.objects.generations import ObjectGeneration
@@ -26,11 +26,12 @@ __all__ = [
     "encode_generation",
     "keys_below",
     "listing_prefix",
+    "made",
     "prefix_of_range",
-    "read_result",
     "stamp",
 ]
 
+T = TypeVar("T")
 State: TypeAlias = Literal["unspecified", "missing", "value"]
 
 _OBJECT: Final = b"\5"
@@ -110,6 +111,15 @@ class _Members:
         raise type_error(f"unhashable type: 'tensorstore.{type(self).__name__}'")
 
 
+def made(kind: type[T], *values: Any) -> T:
+    """Return an object whose members need no conversion."""
+    new = object.__new__(kind)
+    names: Iterable[str] = getattr(kind, "__slots__", ())
+    for name, value in zip(names, values):
+        _keep(new, name, value)
+    return new
+
+
 class KeyRange(_Members):
     """A half-open range of keys, in the order of their bytes.
 
@@ -181,10 +191,7 @@ class TimestampedStorageGeneration(_Members):
 
 def stamp(generation: bytes, time: float | None = None) -> TimestampedStorageGeneration:
     """Return a generation with a time, by default now."""
-    stamped: TimestampedStorageGeneration = object.__new__(TimestampedStorageGeneration)
-    _keep(stamped, "generation", generation)  # it needs no conversion
-    _keep(stamped, "time", clock.time() if time is None else time)
-    return stamped
+    return made(TimestampedStorageGeneration, generation, clock.time() if time is None else time)
 
 
 class ReadResult(_Members):
@@ -228,15 +235,6 @@ class ReadResult(_Members):
 
     def __repr__(self) -> str:
         return f"KvStore.ReadResult(state={self.state!r}, value={self.value!r}, stamp={self.stamp!r})"
-
-
-def read_result(state: State, value: bytes, stamped: TimestampedStorageGeneration) -> ReadResult:
-    """Return a result whose members need no conversion."""
-    result: ReadResult = object.__new__(ReadResult)
-    _keep(result, "state", state)
-    _keep(result, "value", value)
-    _keep(result, "stamp", stamped)
-    return result
 
 
 class ByteSlice:

@@ -185,7 +185,7 @@ def _domain(domain: IndexDomain, factors: tuple[int, ...], method: str) -> Index
         first = -(-low // factor) if method == "stride" else low // factor
         last = first if high <= low else -(-high // factor)
         bounds.append((low if low <= -INFINITY else first, high if high >= EXCLUSIVE_INFINITY else last))
-    return domain._with(bounds)
+    return domain._of([(*new, *old[2:]) for new, old in zip(bounds, domain._dims)])
 
 
 def _layout(layout: ChunkLayout, factors: tuple[int, ...]) -> ChunkLayout:
