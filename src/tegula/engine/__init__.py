@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from tegula.engine.copying.chunk_copies import part_of
     from tegula.engine.copying.chunks import Moved, can_copy_chunks, copier_of, copy_chunks
     from tegula.engine.copying.verifying import verify_chunk
-    from tegula.engine.documents.finding import has_node, implicit_group
+    from tegula.engine.documents.finding import has_node, implicit_group, read_node
     from tegula.engine.documents.forgetting import forget
     from tegula.engine.documents.reading import fetch_documents, read_metadata
     from tegula.engine.documents.unpickled import fingerprint, read_unpickled
@@ -58,6 +58,7 @@ __all__ = [
     "physical_memory",
     "read",
     "read_metadata",
+    "read_node",
     "read_part",
     "read_unpickled",
     "reads_in_kernel",
@@ -84,7 +85,7 @@ _HOMES = {
     "documents.reading": "fetch_documents read_metadata",
     "reading.executors": "empty read read_part write",
     "reading.kernel": "reads_in_kernel",
-    "documents.finding": "has_node implicit_group",
+    "documents.finding": "has_node implicit_group read_node",
     "reading.futures": "Future load start start_alone wait_for",
     "nodes.opening": "stored_array",
     "stored.reach": "Reach",

@@ -20,6 +20,7 @@ from tegula.references.planning import PlannedArray, PlannedGroup
 from tegula.references.report import ReferenceReport
 from tegula.runtime.optional import library
 from tegula.stores import Store
+from tegula.stores.capabilities import stored_key
 from tegula.stores.references.parquet import INDEX, record_key
 
 __all__ = ["json_references", "write_parquet"]
@@ -53,7 +54,8 @@ def json_references(nodes: Iterable[Node], base: str, threshold: int, report: Re
         keys, report.arrays = node.target.metadata.keys, report.arrays + 1
         for chunk in report.counted(chunks_of(node, threshold)):
             if chunk.data is None:
-                value: Any = [plain_location(base, chunk.key), chunk.offset, chunk.length]
+                key = stored_key(node.source.store, chunk.key)
+                value: Any = [plain_location(base, key), chunk.offset, chunk.length]
             else:
                 value = f"base64:{base64.b64encode(chunk.data).decode()}"
             refs[prefix + keys.encode(chunk.coords)] = value
@@ -113,7 +115,8 @@ def _write_rows(store: Store, node: PlannedArray, base: str, chunks: Iterator[Ch
             for row in part:
                 place = int(row["number"]) - record * record_size
                 if row["key"] < 0:
-                    paths[place] = plain_location(base, source.key(_coords(int(row["number"]), counts)))
+                    key = source.key(_coords(int(row["number"]), counts))
+                    paths[place] = plain_location(base, stored_key(source.store, key))
                     offsets[place], sizes[place] = row["offset"], row["length"]
                 else:
                     inlined.seek(int(row["key"]))

@@ -199,14 +199,15 @@ def _descend(visit: Visit, above: list[_OpenGroup]) -> None:
 
     `above` holds the open groups that contain it. In a remote store the members of a group are checked at once.
     """
-    exam, stack = visit.exam, [*above]
+    stack = [*above]
     _enter(visit, stack)
     # a stack, since a hierarchy may be deeper than Python's recursion limit
     while len(stack) > len(above):
         current = stack[-1]
+        exam = current.visit.exam
         if exam.store.is_remote and len(stack) <= _TOGETHER:
 
-            def examined(path: str, groups: list[_OpenGroup] = stack) -> Examination:
+            def examined(path: str, groups: list[_OpenGroup] = stack, exam: Examination = exam) -> Examination:
                 part = exam.part()
                 _descend(visited(part, path), groups)
                 return part
