@@ -14,7 +14,6 @@ from tegula.references.locations import quoted_location
 from tegula.references.planning import PlannedArray, PlannedGroup
 from tegula.references.report import ReferenceReport
 from tegula.runtime.optional import library
-from tegula.stores.capabilities import stored_key
 
 __all__ = ["container", "write_icechunk", "writing_session"]
 
@@ -137,13 +136,12 @@ def _set_chunks(store: Any, node: PlannedArray, base: str, threshold: int, repor
                 _set(store, prefix + keys.encode(chunk.coords), chunk.data)
                 continue
             # icechunk itself would compare escaped locations, and when it reads, those without escapes
-            key = stored_key(node.source.store, chunk.key)
-            if not (_prefix(base) + key).startswith(known):
+            if not (_prefix(base) + chunk.key).startswith(known):
                 raise StoreError(
                     f"the repository has no virtual chunk container for {base}; tegula.references.container makes one",
                     path=node.path,
                 )
-            location = quoted_location(base, key).replace("gs://", "gcs://", 1)
+            location = quoted_location(base, chunk.key).replace("gs://", "gcs://", 1)
             yield spec([*chunk.coords], location, chunk.offset, chunk.length, None, made)
 
     found = specs()

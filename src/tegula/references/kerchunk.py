@@ -54,8 +54,7 @@ def json_references(nodes: Iterable[Node], base: str, threshold: int, report: Re
         keys, report.arrays = node.target.metadata.keys, report.arrays + 1
         for chunk in report.counted(chunks_of(node, threshold)):
             if chunk.data is None:
-                key = stored_key(node.source.store, chunk.key)
-                value: Any = [plain_location(base, key), chunk.offset, chunk.length]
+                value: Any = [plain_location(base, chunk.key), chunk.offset, chunk.length]
             else:
                 value = f"base64:{base64.b64encode(chunk.data).decode()}"
             refs[prefix + keys.encode(chunk.coords)] = value
