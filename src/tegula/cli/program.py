@@ -14,7 +14,7 @@ import typer
 
 from tegula import config
 from tegula.cli.help import Command, Commands
-from tegula.cli.reporting import print_message
+from tegula.cli.reporting import MissingChunks, print_message
 from tegula.errors import TegulaError
 from tegula.runtime.version import __version__
 
@@ -128,10 +128,7 @@ def _program(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
-    missing_chunks: Annotated[
-        str | None,
-        typer.Option("--missing-chunks", metavar="fill|error", help="What chunks that are not stored read as."),
-    ] = None,
+    missing_chunks: MissingChunks = None,
 ) -> None:
     """Inspect, print, check, compare and convert chunked arrays of bcolz and Zarr v1, v2 and v3.
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from tegula.engine.concurrency.retries import back_off
     from tegula.engine.copying.chunk_copies import part_of
     from tegula.engine.copying.chunks import Moved, can_copy_chunks, copier_of, copy_chunks
-    from tegula.engine.copying.verifying import verify_chunk
+    from tegula.engine.copying.verifying import check_complete, verify_chunk
     from tegula.engine.documents.finding import has_node, implicit_group, read_node
     from tegula.engine.documents.forgetting import forget
     from tegula.engine.documents.reading import fetch_documents, read_metadata
@@ -35,6 +35,7 @@ __all__ = [
     "append_rows",
     "back_off",
     "can_copy_chunks",
+    "check_complete",
     "complete_array",
     "copier_of",
     "copy_chunks",
@@ -92,7 +93,7 @@ _HOMES = {
     "lengths.resizing": "Change cut_off grown make_room resize",
     "concurrency.retries": "back_off",
     "stored.array": "StoredArray physical_memory",
-    "copying.verifying": "verify_chunk",
+    "copying.verifying": "check_complete verify_chunk",
 }
 
 if not TYPE_CHECKING:  # otherwise type checkers accept any name

@@ -13,6 +13,7 @@ from tegula.arrays.array import Array
 from tegula.arrays.masks import attributes_of
 from tegula.formats.dimension_names import attributes_without
 from tegula.hierarchy.group import Group
+from tegula.hierarchy.opening import Missing
 from tegula.jobs.sharing import Code, reading
 from tegula.jobs.units import Box, Progress, boxes, opened
 from tegula.reductions import Sums, digest_of, sums_of_fill, sums_of_values, type_name
@@ -97,6 +98,7 @@ def checksum(
     attributes: bool = False,
     progress: Progress | None = None,
     allow_pickle: bool = False,
+    missing_chunks: Missing | None = None,
     storage_options: Mapping[str, Any] | None = None,
     runner: Any = None,
     workers: int | None = None,
@@ -131,6 +133,9 @@ def checksum(
         Called with the path of an array, the bytes done, and its total bytes.
     allow_pickle : bool
         Allow unpickling of chunks, which can run any code.
+    missing_chunks : {"fill", "error"}, optional
+        What chunks that are not stored give, inner chunks of shards included: the fill value, or a `NotFoundError`. By
+        default the node says it, or else the setting.
     storage_options : mapping, optional
         Settings of the storage, if `source` is a URL; see `tegula.store_of`.
     runner, workers : optional
@@ -164,7 +169,7 @@ def checksum(
     """
     who = {"runner": runner, "workers": workers, "ledger": ledger}
     with (
-        opened(source, path, allow_pickle, storage_options) as node,
+        opened(source, path, allow_pickle, storage_options, missing_chunks) as node,
         reading("checksum", _CODE, [node], progress, **who) as reader,
     ):
 

@@ -6,16 +6,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from tegula.arrays.array import Array
+from tegula.config import check_missing_chunks
 from tegula.engine import StoredArray
 from tegula.engine.concurrency.pool import results_of
 from tegula.engine.copying.chunk_copies import part_of
 from tegula.engine.documents.implied_keys import members_unknown
 from tegula.engine.stored.visiting import cells, in_order, stored_inside
 from tegula.errors import NotFoundError, TegulaError
-from tegula.hierarchy.group import Group
+from tegula.hierarchy.group import Group, with_options
+from tegula.hierarchy.opening import Missing
 from tegula.hierarchy.opening import open_stored as open_any
 from tegula.hierarchy.sources import Sources
 from tegula.metadata.chunk_grids import ChunkGrid, joined_grid
@@ -24,7 +26,7 @@ from tegula.tables.table import Table
 
 __all__ = [
     "BLOCK_BYTES", "Box", "Node", "Progress", "arrays_below", "block_grid", "blocks_of", "boxes", "chunk_boxes",
-    "in_boxes", "itemsize_of", "nbytes_stored", "one_at_a_time", "opened", "pairs_in_order", "selected",
+    "in_boxes", "itemsize_of", "nbytes_stored", "node_at", "one_at_a_time", "opened", "pairs_in_order", "selected",
     "with_known_members",
 ]  # fmt: skip
 
@@ -56,14 +58,37 @@ def with_known_members(node: Node) -> Node:
         raise members_unknown(node.store, node.path) from error
 
 
+def node_at(
+    source: Any, mode: Literal["r", "r+"] = "r", *, missing_chunks: Missing | None = None, **options: Any
+) -> Node:
+    """Return the node to read: the source itself, or what is opened there with `options`, as `tegula.open` does.
+
+    `missing_chunks` says what its chunks that are not stored read as; otherwise the node says it, or the setting.
+    """
+    if not isinstance(source, (Array, Group, Table)):
+        node: Node = open_any(source, mode, missing_chunks=missing_chunks, **options)
+        return node
+    if missing_chunks is None:
+        return source
+    return with_options(source, missing_chunks=check_missing_chunks(missing_chunks))
+
+
 @contextmanager
-def opened(source: Any, path: str, allow_pickle: bool, storage_options: Mapping[str, Any] | None) -> Iterator[Node]:
-    """Open a source, unless it is a node already, and close it at the end; see `with_known_members`."""
+def opened(
+    source: Any,
+    path: str,
+    allow_pickle: bool,
+    storage_options: Mapping[str, Any] | None,
+    missing_chunks: Missing | None = None,
+) -> Iterator[Node]:
+    """Open a source, unless it is a node already, and close it at the end; see `with_known_members` and `node_at`."""
     if isinstance(source, (Array, Group, Table)):
         check_options(source, storage_options)
-        yield with_known_members(source[path] if path and not isinstance(source, Array) else source)
+        source = source[path] if path and not isinstance(source, Array) else source
+        yield with_known_members(node_at(source, missing_chunks=missing_chunks))
         return
-    with open_any(source, path=path, allow_pickle=allow_pickle, storage_options=storage_options) as node:
+    where: dict[str, Any] = {"path": path, "allow_pickle": allow_pickle, "storage_options": storage_options}
+    with node_at(source, missing_chunks=missing_chunks, **where) as node:
         yield with_known_members(node)
 
 

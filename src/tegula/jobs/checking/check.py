@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from tegula import engine
 from tegula.arrays.array import Array
+from tegula.config import check_missing_chunks
 from tegula.display.markup import shorten
 from tegula.engine import StoredArray
 from tegula.engine.concurrency.pool import results_of
@@ -23,6 +24,7 @@ from tegula.errors import ConflictError, MetadataError, NotFoundError, ReadOnlyE
 from tegula.formats import FORMATS
 from tegula.hierarchy.drafts import place_of
 from tegula.hierarchy.group import Group
+from tegula.hierarchy.opening import Missing
 from tegula.hierarchy.opening import open as open_any
 from tegula.hierarchy.viewed import store_to_read
 from tegula.jobs.checking.arrays import CODE, check_arrays
@@ -60,6 +62,7 @@ def check(
     progress: Progress | None = None,
     announce: Callable[[Finding], None] | None = None,
     allow_pickle: bool = False,
+    missing_chunks: Missing | None = None,
     storage_options: Mapping[str, Any] | None = None,
     runner: Any = None,
     workers: int | None = None,
@@ -68,7 +71,7 @@ def check(
     """Check an array, or a group or table with all its members, for damaged, missing and stray data.
 
     Every document is parsed and every stored chunk decoded; one fault does not hide another. Chunks that are not stored
-    are faults if the node, or the setting, has ``missing_chunks="error"``. Nothing is changed unless `repair` is true:
+    are faults with ``missing_chunks="error"``. Nothing is changed unless `repair` is true:
     each finding then says what repairing would do. Memory is bounded by a few chunks, the names of
     the open groups, and the findings that are kept.
 
@@ -92,6 +95,9 @@ def check(
         Called with a finding before it is repaired.
     allow_pickle : bool
         Allow unpickling of chunks, which can run any code.
+    missing_chunks : {"fill", "error"}, optional
+        Whether chunks that are not stored, inner chunks of shards included, are faults. By default the node says it, or
+        else the setting.
     storage_options : mapping, optional
         Settings of the storage, if `source` is a URL; see `tegula.store_of`.
     runner, workers : optional
@@ -143,6 +149,8 @@ def check(
             raise ReadOnlyError('it was opened for reading; open it with mode="r+" to repair it', path=store.url)
         listed = listable(store, path, damaged=True)
         rule = source.missing_chunks if isinstance(source, (Array, Group, Table)) else None
+        if missing_chunks is not None:
+            rule = check_missing_chunks(missing_chunks)
         exam = Examination(listed, path, max_findings, one_at_a_time(progress), allow_pickle, rule)
         if listed is not store:
             message = "the store can't be listed, so only known keys are checked"

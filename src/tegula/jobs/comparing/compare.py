@@ -14,6 +14,7 @@ from tegula.display.info import shown
 from tegula.errors import MetadataError, TegulaError
 from tegula.hierarchy.ahead import Ahead
 from tegula.hierarchy.group import Group
+from tegula.hierarchy.opening import Missing
 from tegula.jobs.comparing.differences import (
     Differing,
     Largest,
@@ -224,6 +225,7 @@ def compare(
     max_differences: int = 10_000,
     progress: Progress | None = None,
     allow_pickle: bool = False,
+    missing_chunks: Missing | None = None,
     storage_options: Mapping[str, Any] | None = None,
     second_storage_options: Mapping[str, Any] | None = None,
     runner: Any = None,
@@ -256,6 +258,9 @@ def compare(
         Called with the path of an array, the bytes done, and its total bytes.
     allow_pickle : bool
         Allow unpickling of chunks, which can run any code.
+    missing_chunks : {"fill", "error"}, optional
+        What chunks that are not stored give, inner chunks of shards included: the fill value, or a `NotFoundError`. By
+        default the node says it, or else the setting.
     storage_options : mapping, optional
         Settings of the storage, if `first` is a URL; see `tegula.store_of`.
     second_storage_options : mapping, optional
@@ -297,8 +302,8 @@ def compare(
     operation = f"compare{' exactly' if exact else ''}"
     who = {"runner": runner, "workers": workers, "ledger": ledger}
     with (
-        opened(first, "", allow_pickle, storage_options) as one,
-        opened(second, "", allow_pickle, others) as other,
+        opened(first, "", allow_pickle, storage_options, missing_chunks) as one,
+        opened(second, "", allow_pickle, others, missing_chunks) as other,
         reading(operation, _CODE, [one, other], progress, partial(_pieces, one, other), **who) as reader,
     ):
         report = Comparison(one.location, other.location, exact)

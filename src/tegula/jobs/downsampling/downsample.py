@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 from tegula.arrays.array import Array
 from tegula.errors import MetadataError, UnsupportedError
-from tegula.hierarchy.group import Group
-from tegula.hierarchy.opening import open_stored as open_any
+from tegula.hierarchy.opening import Missing
 from tegula.jobs.downsampling.job import PyramidJob, group_at, other_variables
 from tegula.jobs.downsampling.levels import MOST_LEVELS, ZARR3, check_method, masks_of
 from tegula.jobs.ledger import share_of
@@ -24,7 +23,7 @@ from tegula.jobs.rewriting.planning import for_reading, said_of
 from tegula.jobs.rewriting.rules import Field, rules_of
 from tegula.jobs.rewriting.targets import Layout
 from tegula.jobs.runners.runner import check_reachable, runner_of
-from tegula.jobs.units import Progress, one_at_a_time
+from tegula.jobs.units import Progress, node_at, one_at_a_time
 from tegula.metadata import geo
 from tegula.metadata.ome import (
     KEY,
@@ -42,7 +41,6 @@ from tegula.reductions import Reduction
 from tegula.stores import LocalStore, Store
 from tegula.stores.targets.opening import creating, options_of_both
 from tegula.stores.targets.paths import address_of, clean, location_of
-from tegula.tables.table import Table
 
 __all__ = ["Level", "Pyramid", "downsample"]
 
@@ -111,6 +109,7 @@ def downsample(
     axes: Any = None,
     scale: Any = None,
     missing: Any = None,
+    missing_chunks: Missing | None = None,
     chunks: Any = None,
     shards: Any = None,
     codecs: Any = None,
@@ -168,6 +167,9 @@ def downsample(
         Values that mark missing data, left out by mean and mode, like NaN and NaT; by default those of CF's
         attributes ``_FillValue`` and ``missing_value``, as for `tegula.statistics`. A block of such values
         only becomes the first of them, or NaN.
+    missing_chunks : {"fill", "error"}, optional
+        What chunks that are not stored give, inner chunks of shards included: the fill value, or a `NotFoundError`. By
+        default the node says it, or else the setting.
     chunks, shards, codecs : optional
         Those of the first level, as for `tegula.convert`; by default those of the array. Other levels have the same, as
         far as they are large enough.
@@ -228,10 +230,8 @@ def downsample(
     start, progress = perf_counter(), one_at_a_time(progress)
     # the source, and what to do with it
     target_options = options_of_both(source, target, storage_options, target_storage_options)
-    mode = "r" if target is not None or dry_run else "r+"
-    array = (
-        source if isinstance(source, Array | Group | Table) else open_any(source, mode, storage_options=storage_options)
-    )
+    mode: Literal["r", "r+"] = "r" if target is not None or dry_run else "r+"
+    array = node_at(source, mode, missing_chunks=missing_chunks, storage_options=storage_options)
     if not isinstance(array, Array):
         raise UnsupportedError("only arrays have pyramids; name an array in the group", path=array.location)
     check_method(method, array.dtype)

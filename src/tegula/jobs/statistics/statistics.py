@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tegula.arrays.array import Array
 from tegula.display.layout import columns
+from tegula.hierarchy.opening import Missing
 from tegula.jobs.sharing import Code, reading
 from tegula.jobs.units import Box, Progress, boxes, opened
 from tegula.reductions import MOST_BINS, Bins, Moments, measure
@@ -234,6 +235,7 @@ def statistics(
     raw: bool = False,
     progress: Progress | None = None,
     allow_pickle: bool = False,
+    missing_chunks: Missing | None = None,
     storage_options: Mapping[str, Any] | None = None,
     runner: Any = None,
     workers: int | None = None,
@@ -262,6 +264,9 @@ def statistics(
         Called with the path of an array, the bytes done, and its total bytes.
     allow_pickle : bool
         Allow unpickling of chunks, which can run any code.
+    missing_chunks : {"fill", "error"}, optional
+        What chunks that are not stored give, inner chunks of shards included: the fill value, or a `NotFoundError`. By
+        default the node says it, or else the setting.
     storage_options : mapping, optional
         Settings of the storage, if `source` is a URL; see `tegula.store_of`.
     runner, workers : optional
@@ -296,7 +301,7 @@ def statistics(
     operation = "statistics of stored values" if raw else "statistics"
     who = {"runner": runner, "workers": workers, "ledger": ledger}
     with (
-        opened(source, path, allow_pickle, storage_options) as node,
+        opened(source, path, allow_pickle, storage_options, missing_chunks) as node,
         reading(operation, _CODE, [node], progress, **who) as reader,
     ):
 
