@@ -37,7 +37,8 @@ class Peer(PeerProcess):
 @pytest.fixture(scope="module")
 def peer() -> Iterator[Peer]:
     python = os.environ.get("TEGULA_ZARR3_PYTHON")
-    if not python or subprocess.run([python, "-c", "import numpy, zarrista"], capture_output=True, check=False).returncode:
+    looked = [python or "", "-c", "import numpy, zarrista"]
+    if not python or subprocess.run(looked, capture_output=True, check=False).returncode:
         pytest.skip("TEGULA_ZARR3_PYTHON names no Python with zarrista")
     made = Peer(python, "zarrista_peer.py")
     yield made
