@@ -5,7 +5,6 @@ import gc
 import json
 import os
 import sys
-import zlib
 from collections import Counter
 from collections.abc import Callable, Generator
 from importlib.util import find_spec
@@ -82,23 +81,30 @@ def is_posix(item: pytest.Item) -> bool:
 def left_to_the_night(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return the tests that are tried only if there is a whole night.
 
-    That is those that are marked so; and of the cases of a test that is marked as sampled, all but one in so many. The
-    name of the test says with which it begins, so that all tests together try all formats, stores and executors.
+    That is those that are marked so; of the cases of a test that is marked as sampled, all but one in so many; and all
+    but one in five of the other slow tests, except those that are always tried. The name of a test says which, so that
+    all tests together try all formats, stores and executors; another seed tries others.
     """
     if effort.NIGHTLY:
         return []
     left, seen = [], Counter[tuple[Path, object, str]]()
     for item in items:
-        mark = item.get_closest_marker("sampled")
         if item.get_closest_marker("nightly") is not None:
             left.append(item)
-        elif mark is not None:
+        elif (mark := item.get_closest_marker("sampled")) is not None:
             test = item.path, getattr(item, "cls", None), getattr(item, "originalname", None) or item.name
-            first, one_in = zlib.crc32(f"{item.path.name} {test[2]}".encode()), mark.kwargs["one_in"]
-            if (seen[test] - first) % one_in:
+            if (seen[test] - effort.turn(f"{item.path.name} {test[2]}")) % mark.kwargs["one_in"]:
                 left.append(item)
             seen[test] += 1
+        elif is_slow(item) and not is_always_tried(item) and effort.turn(item.nodeid) % effort.SLOW_TESTS_SHARE:
+            left.append(item)
     return left
+
+
+def is_always_tried(item: pytest.Item) -> bool:
+    """Tell whether a slow test is one that each change has to pass, such as the pages of documentation."""
+    mark = item.get_closest_marker("slow")
+    return mark is not None and bool(mark.kwargs.get("always"))
 
 
 def is_slow(item: pytest.Item) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import zlib
 
 EFFORT = os.environ.get("TEGULA_EFFORT", "usual")
 if EFFORT not in ("quick", "usual", "nightly"):
@@ -15,10 +16,17 @@ if EFFORT not in ("quick", "usual", "nightly"):
 QUICK, NIGHTLY = EFFORT == "quick", EFFORT == "nightly"
 # the worker processes of pytest inherit it
 SEED = int(os.environ.setdefault("TEGULA_SEED", str(random.SystemRandom().randrange(2**32) if NIGHTLY else 0)))
-_EXAMPLES = 10
-"""The most examples of a property in a quick run, and how many times as many a night tries."""
-_SLOW_SHARE = 3
-"""One in so many examples of a slow property is tried unless there is a whole night."""
+_EXAMPLES, _NIGHT = 10, 3
+"""The most examples of a property in a quick run, and how many times as many as otherwise a night tries."""
+_SHARE, _SLOW_SHARE = 3, 6
+"""One in so many examples of a property, and of a slow one, is tried unless there is a whole night."""
+SLOW_TESTS_SHARE = 5
+"""One in so many slow tests is tried unless there is a whole night."""
+
+
+def turn(name: str) -> int:
+    """Return a number that says when the test of a name has its turn: one of its own for each name and seed."""
+    return zlib.crc32(f"{SEED} {name}".encode())
 
 
 def amount(kind: str, usual: int, nightly: int) -> int:
@@ -29,6 +37,6 @@ def amount(kind: str, usual: int, nightly: int) -> int:
 def examples(usual: int, *, slow: bool = False) -> int:
     """Return how many examples of a property or state machine are tried."""
     if NIGHTLY:
-        return usual * _EXAMPLES
+        return usual * _NIGHT
     few = min(usual, _EXAMPLES)
-    return few if QUICK else max(few, usual // _SLOW_SHARE) if slow else usual
+    return few if QUICK else max(few, usual // (_SLOW_SHARE if slow else _SHARE))

@@ -101,7 +101,7 @@ def expected_lists() -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=20)
 @pytest.mark.parametrize("format", FORMATS)
 def test_every_library_reads_the_same_rows(format: str) -> None:
     t = tegula.create_table({}, DATA, format=format, chunks=130)

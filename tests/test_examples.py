@@ -12,13 +12,14 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from tests import effort
 
 import tegula
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
-pytestmark = [pytest.mark.once(executors="both"), pytest.mark.slow]
+pytestmark = [pytest.mark.once(executors="both"), pytest.mark.slow(always=True)]
 
 
 def shown(example: Path) -> str:
@@ -38,7 +39,7 @@ def test_an_example_prints_what_it_shows(example: Path, tmp_path: Path) -> None:
     wanted = shown(example)
     assert wanted.strip(), f"the docstring of {example.name} does not show what it prints"
     environment = {**os.environ, "PYTHONPATH": str(Path(tegula.__file__).parents[1]), "PYTHONIOENCODING": "utf-8"}
-    for _ in range(2):
+    for _ in range(2 if effort.NIGHTLY else 1):
         done = subprocess.run(
             [sys.executable, "-W", "error", example],
             cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8", check=False, timeout=300,

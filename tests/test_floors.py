@@ -6,6 +6,7 @@ import ast
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -171,9 +172,9 @@ def modules() -> dict[str, Path]:
 MODULES = modules()
 
 
-def imports(module: str, path: Path) -> Iterator[tuple[str, int]]:
+def imports(module: str) -> Iterator[tuple[str, int]]:
     """Yield every module of tegula that the file imports, at any depth of the code, and the line."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(trees()[module]):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names if alias.name.partition(".")[0] == "tegula")
         elif isinstance(node, ast.ImportFrom):
@@ -184,19 +185,28 @@ def imports(module: str, path: Path) -> Iterator[tuple[str, int]]:
                     yield (below if below in MODULES else node.module), node.lineno
 
 
-IMPORTS = [(module, target, line) for module, path in MODULES.items() for target, line in imports(module, path)]
+@cache  # and not when tests are collected, which each process does
+def trees() -> dict[str, ast.Module]:
+    """Return the syntax tree of each module."""
+    return {module: ast.parse(path.read_text(encoding="utf-8")) for module, path in MODULES.items()}
+
+
+@cache
+def all_imports() -> list[tuple[str, str, int]]:
+    """Return each import: the module, what it imports, and the line."""
+    return [(module, target, line) for module in MODULES for target, line in imports(module)]
 
 
 def test_every_room_has_a_rule() -> None:
     found = {room(module) for module in MODULES}
     assert found == {*ROOMS}, f"say in ROOMS what these import: {sorted(found ^ {*ROOMS})}"
-    assert len(IMPORTS) > 100  # the reader of imports works
+    assert len(all_imports()) > 100  # the reader of imports works
 
 
 def test_rooms_import_those_below_only() -> None:
     wrong = [
         f"{module}:{line} imports {target}"
-        for module, target, line in IMPORTS
+        for module, target, line in all_imports()
         if room(module) != room(target) and room(target) not in ROOMS[room(module)]
     ]
     assert not wrong, "\n".join(wrong)
@@ -208,7 +218,7 @@ def test_no_rule_lets_rooms_import_each_other() -> None:
 
 def test_no_import_goes_round_in_a_circle() -> None:
     graph: dict[str, set[str]] = {module: set() for module in MODULES}
-    for module, target, _ in IMPORTS:
+    for module, target, _ in all_imports():
         # a package's __init__ gathers its modules; a module that imports its own package would close a cycle
         graph[module].add(target)
     try:
@@ -231,7 +241,7 @@ def test_rooms_within_a_package_import_those_below_only(package: str) -> None:
     folders = {path.parent.name for path in (ROOT / Path(*package.split("."))).glob("*/__init__.py")}
     assert folders <= {*INNER[package]}, f"say in INNER what these import: {sorted(folders - {*INNER[package]})}"
     wrong = []
-    for module, target, line in IMPORTS:
+    for module, target, line in all_imports():
         here, there = inner_room(package, module), inner_room(package, target)
         if here is not None and there is not None and here != there and there not in INNER[package][here]:
             wrong.append(f"{module}:{line} imports {target}")
@@ -245,8 +255,8 @@ OF_LIBRARIES = {"_asdict", "_fields", "_local", "_make", "_meta", "_replace"}
 def private_names() -> dict[str, set[Path]]:
     """Return, for each private name of an attribute, the files with a class that defines it."""
     found: dict[str, set[Path]] = {}
-    for path in MODULES.values():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for module, path in MODULES.items():
+        for node in ast.walk(trees()[module]):
             names: list[str] = []
             if isinstance(node, ast.ClassDef):
                 names = [item.name for item in node.body if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef))]
@@ -263,7 +273,7 @@ def private_names() -> dict[str, set[Path]]:
 def test_no_room_uses_private_names_of_another() -> None:
     defined, wrong = private_names(), []
     for module, path in MODULES.items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(trees()[module]):
             if not isinstance(node, ast.Attribute) or node.attr not in defined or node.attr in OF_LIBRARIES:
                 continue
             if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
@@ -277,7 +287,7 @@ def test_no_room_uses_private_names_of_another() -> None:
 def test_what_is_below_arrays_knows_no_targets() -> None:
     """Paths and URLs become stores where users pass them; what works on stores never makes one of a path."""
     below = {*_ENGINE, "display", "testing"} - {"stores"}
-    wrong = [f"{module}:{line} imports {target}" for module, target, line in IMPORTS
+    wrong = [f"{module}:{line} imports {target}" for module, target, line in all_imports()
              if target.startswith("tegula.stores.targets") and room(module) in below]  # fmt: skip
     assert not wrong, "\n".join(wrong)
 
@@ -317,9 +327,6 @@ def own_names(expression: ast.AST, known: dict[str, str]) -> set[str]:
     return found
 
 
-TREES = {module: ast.parse(path.read_text(encoding="utf-8")) for module, path in MODULES.items()}
-
-
 def is_store(module: str) -> bool:
     """Return whether the module belongs to stores, which may know each other's classes; targets are no stores."""
     return room(module) == "stores" and not module.startswith("tegula.stores.targets")
@@ -327,7 +334,7 @@ def is_store(module: str) -> bool:
 
 def classes_of_stores() -> set[str]:
     """Return the names of all classes derived from `Store`, without `Store` itself."""
-    classes = [(node, known) for tree in TREES.values() for known in [origins(tree)] for node in ast.walk(tree)
+    classes = [(node, known) for tree in trees().values() for known in [origins(tree)] for node in ast.walk(tree)
                if isinstance(node, ast.ClassDef)]  # fmt: skip
     found = {"Store"}
     while True:
@@ -353,7 +360,7 @@ def test_no_room_asks_for_a_class_of_store() -> None:
     """Stores say by attributes and capabilities what they are; a class may compare objects with itself."""
     classes, wrong = classes_of_stores(), []
     assert {"LocalStore", "ZipStore", "FaultyStore", "Zarr3View"} <= classes
-    for module, tree in TREES.items():
+    for module, tree in trees().items():
         known, name = origins(tree), module.removeprefix("tegula.")
         allowed = SEEN_THROUGH.get(name, set()) | {here for here, origin in known.items() if not origin}
         if is_store(module):
@@ -369,9 +376,9 @@ def test_no_room_asks_for_a_class_of_store() -> None:
 
 
 def test_no_room_asks_for_the_name_of_a_class() -> None:
-    classes = {node.name for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    classes = {node.name for tree in trees().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     wrong = []
-    for module, tree in TREES.items():
+    for module, tree in trees().items():
         for node in ast.walk(tree):
             if not isinstance(node, ast.Compare) or is_store(module):
                 continue
@@ -409,7 +416,7 @@ def conditions(node: ast.AST) -> list[ast.expr]:
 def test_only_is_remote_says_whether_a_store_is_remote() -> None:
     """No number of requests decides: neither by itself nor as the largest of several."""
     wrong = []
-    for module, tree in TREES.items():
+    for module, tree in trees().items():
         if module.removeprefix("tegula.") in NUMBERS:
             continue
         for node in ast.walk(tree):
@@ -433,7 +440,7 @@ def test_no_folder_has_more_than_twenty_modules() -> None:
     assert {folder: count for folder, count in counts.items() if count > 20} == {}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(always=True)
 def test_only_what_is_declared_is_imported() -> None:
     """What an installation without extras imports is the standard library and the declared dependencies."""
     declared = {"numpy", "numcodecs", "ml_dtypes", "google_crc32c"}
@@ -455,10 +462,10 @@ def test_only_what_is_declared_is_imported() -> None:
         "httptools",
     }
     import_names = set()
-    for module, path in MODULES.items():
+    for module in MODULES:
         if room(module) in ("cli", "__main__"):
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(trees()[module]):
             if isinstance(node, ast.Import):
                 import_names |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:

@@ -61,7 +61,7 @@ def test_looking_at_a_huge_grid_takes_what_is_stored(vast: tegula.Array) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=4)
+@pytest.mark.sampled(one_in=14)
 @pytest.mark.parametrize("options", [{}, {"chunks": 3}, {"codecs": "zstd"}, {"select": slice(None, None, -1)}], ids=str)
 def test_converting_visits_what_is_stored(
     vast: tegula.Array, grid: tuple[tuple[int, ...], tuple[int, ...]], options: dict[str, Any]
@@ -256,7 +256,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="t
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=4)
+@pytest.mark.sampled(one_in=36)
 @needs_proc
 @pytest.mark.parametrize("selection", ["a[...]", "a[::-1]", "a[::2]", "a.read(out=np.empty(COUNT, 'i1')).result()"])
 def test_reading_many_chunks_takes_what_is_returned(selection: str) -> None:

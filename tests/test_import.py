@@ -41,7 +41,7 @@ def test_importing_loads_neither_numpy_nor_anything_of_tegula() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize("name", ["open", "create_array", "Array", "MemoryStore"])
 def test_first_use_loads_no_module_that_only_special_cases_need(name: str) -> None:
     found = loaded_by(f"import tegula; tegula.{name}")
@@ -116,7 +116,7 @@ def test_what_is_seldom_needed_exists(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=4)
+@pytest.mark.sampled(one_in=10)
 @pytest.mark.parametrize("format", FORMATS)
 def test_the_first_read_imports_what_it_needs_only(format: str, tmp_path: Path, kernel: object) -> None:
     path = str(tmp_path / "a")
@@ -155,7 +155,7 @@ print(late)
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=5)
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])
 def test_threads_import_nothing(format: str) -> None:
     done = subprocess.run(

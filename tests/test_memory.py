@@ -36,7 +36,7 @@ def array(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=4)
+@pytest.mark.sampled(one_in=14)
 @pytest.mark.parametrize("threads", [1, 4])
 def test_reading_takes_the_result_and_a_few_chunks(array: tegula.Array, threads: int) -> None:
     chunk = 512 * 512
@@ -58,7 +58,7 @@ def test_reading_takes_the_result_and_a_few_chunks(array: tegula.Array, threads:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=4)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.parametrize("threads", [1, 4])
 def test_writing_takes_a_few_chunks(array: tegula.Array, threads: int) -> None:
     values = np.asarray(array[...])

@@ -183,7 +183,7 @@ def test_only_directories_with_temporary_files_are_opened_to_look_for_them(
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=4)
+@pytest.mark.sampled(one_in=20)
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("count", [500, 1500])
 def test_consolidating_takes_the_memory_of_the_document(format: str, count: int) -> None:

@@ -35,7 +35,7 @@ MODULES = {
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=7)
+@pytest.mark.sampled(one_in=24)
 @pytest.mark.parametrize("name", MODULES)
 @pytest.mark.parametrize("first", ["package", "module"])
 def test_the_names_of_modules_and_their_members(name: str, first: str) -> None:

@@ -67,7 +67,7 @@ def test_the_script_for_a_shell(shell: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=7)
+@pytest.mark.sampled(one_in=10)
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

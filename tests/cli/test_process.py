@@ -65,7 +65,7 @@ def test_binary_output(source, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=5)
 @pytest.mark.parametrize(("form", "unbuffered"), [("csv", ""), ("raw", ""), ("raw", "1")])
 def test_a_reader_that_closes_the_pipe(source, form, unbuffered):
     line, options = command("cat", source, "--format", form, env={"PYTHONUNBUFFERED": unbuffered})
@@ -80,7 +80,7 @@ def test_a_reader_that_closes_the_pipe(source, form, unbuffered):
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=4)
+@pytest.mark.sampled(one_in=26)
 @pytest.mark.skipif(os.name == "nt", reason="shells of POSIX")
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_streams_that_are_closed(source, tmp_path, closed):
@@ -94,7 +94,7 @@ def test_streams_that_are_closed(source, tmp_path, closed):
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=4)
+@pytest.mark.sampled(one_in=14)
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
 @pytest.mark.parametrize("words", ["--version", "--help", "cat --help", "doctor", "nope"])
 def test_output_that_can_not_be_written(words):
@@ -207,7 +207,7 @@ for words in sys.argv[1:]:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.once(executors="none")
 @pytest.mark.parametrize("width", ["60", "80"])
 def test_help_is_wrapped_and_not_cut_off(width):

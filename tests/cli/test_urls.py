@@ -92,7 +92,7 @@ def run(name: str, arguments: list[str], url: str, options: dict[str, str]) -> A
     return CliRunner().invoke(app, [name, *(word.format(**known) for word in arguments), *words(options)])
 
 
-@pytest.mark.sampled(one_in=8)
+@pytest.mark.sampled(one_in=32)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_commands_in_a_bucket(name: str, data_bucket: Any) -> None:
     for arguments in COMMANDS[name]:
@@ -131,7 +131,7 @@ def test_options_of_both_ends(data_bucket: Any, s3_server: Any, tmp_path: Path) 
     assert "pass its options as --target-storage-option" in wrong.stderr
 
 
-@pytest.mark.sampled(one_in=6)
+@pytest.mark.sampled(one_in=23)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_failures_show_no_secret(name: str, data_bucket: Any, tmp_path: Path) -> None:
     """User info of a URL, values of options, and options without a name."""

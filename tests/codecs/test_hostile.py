@@ -123,7 +123,7 @@ def test_wrong_sizes_do_not_allocate_memory(build, case):
     assert peak < (2**28 if case.startswith("lzma") else 4 * LIMIT)
 
 
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=8)
 @pytest.mark.parametrize(
     "codec", [("gzip", {"level": 9}), "numcodecs.zlib", "numcodecs.bz2", "numcodecs.lzma", ("zstd", {"level": 19})]
 )

@@ -43,7 +43,7 @@ def test_there_are_cases_of_every_library() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=11)
 @of_kind("array")
 def test_array_is_read_exactly(
     archive: str, case: dict[str, Any], unpacked: Path, check_values: Callable[..., None]

@@ -119,7 +119,7 @@ def test_new_arrays_in_all_formats(tmp_path: Path, format: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=4)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.parametrize(
     ("how", "shards"), [("threads", None), ("threads", (32, 32)), ("processes", (32, 32)), ("distributed", None)]
 )

@@ -150,7 +150,7 @@ def odd_arrays(group: tegula.Group) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=19)
 @pytest.mark.parametrize("fill", [many_members, many_attributes, deep, wide_and_deep, odd_arrays])
 def test_html_is_bounded(fill: Callable[[tegula.Group], None]) -> None:
     group = tegula.create_group(MemoryStore())

@@ -197,7 +197,7 @@ def use_bucket(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         tegula.store_of(f"s3://{BUCKET}").delete_prefix("")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(always=True)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     if f"s3://{BUCKET}" in page.read_text(encoding="utf-8"):

@@ -56,8 +56,8 @@ def defined(file: str) -> set[str]:
     return found
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.slow(always=True)
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize(
     ("page", "file", "names"), ROWS, ids=[f"{page}:{file}:{names[0]}" for page, file, names in ROWS]
 )
@@ -72,7 +72,7 @@ def test_every_page_has_rows(page: str) -> None:
     assert len(rows_of(page)) > 10
 
 
-@pytest.mark.slow
+@pytest.mark.slow(always=True)
 def test_whatever_else_the_read_names_exists() -> None:
     rows, text = rows_of("a-read.md"), text_of("a-read.md")
     plain = {"a[...]", "None", "out", "executor", "src/tegula", "rust", ".rs", "reference", "kernel"}

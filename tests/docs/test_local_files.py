@@ -40,7 +40,7 @@ def kernel_names() -> set[str]:
     return {*re.findall(r"\b(?:fn|struct|enum|const) (\w+)", text), *re.findall(r"^    (\w+): ", text, re.MULTILINE)}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(always=True)
 def test_whatever_the_page_names_exists() -> None:
     python, kernel = python_names(), kernel_names()
     # operations that `LocalStore` inherits from the classes that it is made of

@@ -188,7 +188,7 @@ def promised(path: Path) -> int:
     return struct.unpack("<q", said.read_bytes())[0] if said.exists() and said.stat().st_size else 0
 
 
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.parametrize("kind", ["carray", "ctable"])
 def test_killed_at_any_moment(kind: str, tmp_path: Path, run: Run) -> None:
     random = np.random.default_rng(int(time.time()))
@@ -213,7 +213,7 @@ def test_killed_at_any_moment(kind: str, tmp_path: Path, run: Run) -> None:
     assert len(progress) > 1
 
 
-@pytest.mark.sampled(one_in=4)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.parametrize("what", ["append", "trim"])
 @pytest.mark.parametrize("kind", ["carray", "ctable"])
 def test_killed_at_every_step(kind: str, what: str, tmp_path: Path, run: Run) -> None:
@@ -236,7 +236,7 @@ def test_killed_at_every_step(kind: str, what: str, tmp_path: Path, run: Run) ->
     assert step > 5
 
 
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=23)
 @pytest.mark.parametrize("kind", ["carray", "ctable"])
 def test_no_append_is_lost_or_torn(kind: str, tmp_path: Path, run: Run) -> None:
     path = tmp_path / "x"
@@ -258,7 +258,7 @@ def test_no_append_is_lost_or_torn(kind: str, tmp_path: Path, run: Run) -> None:
         assert np.array_equal(theirs[name], expected)
 
 
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=18)
 @pytest.mark.parametrize("kind", ["carray", "ctable"])
 def test_readers_see_what_was_there_at_one_moment(kind: str, tmp_path: Path, run: Run) -> None:
     path = tmp_path / "x"

@@ -65,7 +65,7 @@ def conditional(proxy: Proxy) -> list[Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=9)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("rule", ["never", "open", "always", 1000])
 def test_a_window_is_read_again_from_files(proxy: Proxy, tmp_path: Path, layout: str, rule: Any) -> None:
@@ -101,7 +101,7 @@ def test_a_window_is_read_again_from_files(proxy: Proxy, tmp_path: Path, layout:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=9)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("rule", ["open", "always", 0])
 def test_another_writer_is_seen(proxy: Proxy, tmp_path: Path, layout: str, rule: Any) -> None:
@@ -164,7 +164,7 @@ def test_thin_slabs_of_large_chunks_cost_one_pass(proxy: Proxy, monkeypatch: pyt
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=28)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_thin_slabs_cost_one_pass(proxy: Proxy, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
     bucket = proxy.bucket()
@@ -186,7 +186,7 @@ def test_thin_slabs_cost_one_pass(proxy: Proxy, layout: str, monkeypatch: pytest
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=4)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("rule", ["never", "open", "always"])
 def test_a_window_is_read_again_from_memory(proxy: Proxy, layout: str, rule: str) -> None:

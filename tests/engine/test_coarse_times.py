@@ -76,7 +76,7 @@ def run(path: Path, kind: str, executor: str) -> None:
         assert process.returncode == 0
 
 
-@pytest.mark.sampled(one_in=18)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.parametrize("executor", ["kernel", "reference"])
 @pytest.mark.parametrize("format", ["zarr2", "zarr3", "bcolz"])
 @pytest.mark.parametrize("kind", ["elements", "attributes", "appends"])

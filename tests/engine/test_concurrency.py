@@ -182,7 +182,7 @@ def in_threads(action: Callable[[int], Any], count: int = 4) -> list[Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=30)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_no_process_loses_an_update_of_a_chunk_that_others_change(
     layout: str, tmp_path: Path, at_once: RunAtOnce
@@ -204,7 +204,7 @@ def test_no_thread_of_any_process_loses_an_update(layout: str, tmp_path: Path, a
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=25)
 @pytest.mark.parametrize("format", ["zarr1", "zarr2", "zarr3"])
 def test_processes_that_resize_and_write_at_once(format: str, tmp_path: Path, at_once: RunAtOnce) -> None:
     array = tegula.create_array(tmp_path / "x", shape=38, chunks=8, dtype="i4", format=format)

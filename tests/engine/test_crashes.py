@@ -44,7 +44,7 @@ def kills(count: int, cheap: bool) -> list[int]:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=71)
+@pytest.mark.sampled(one_in=213)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_killed_at_every_call(name: str, tmp_path: Path, fork_server: ForkServer) -> None:
     operation = OPERATIONS[name]
@@ -122,7 +122,7 @@ def check_peers(path: Path, values: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=4)
+@pytest.mark.sampled(one_in=25)
 @pytest.mark.parametrize("format", FORMATS)
 def test_no_new_array_has_the_chunks_of_one_that_was_being_deleted(
     format: str, tmp_path: Path, fork_server: ForkServer

@@ -38,7 +38,7 @@ STEPS = st.lists(
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=13)
 @pytest.mark.parametrize("format", FORMATS)
 @settings(max_examples=100)
 @given(steps=STEPS, compressed=st.booleans())

@@ -73,7 +73,7 @@ def numbers(name: str, count: int) -> Iterator[tuple[int, int]]:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=19)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_a_call_that_fails(name: str, tmp_path: Path) -> None:
     operation, before, count = prepared(name, tmp_path)
@@ -144,7 +144,7 @@ def check_nothing_leaked(path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=15)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.filterwarnings(DROPPED)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_a_disk_that_stays_full(name: str, tmp_path: Path) -> None:

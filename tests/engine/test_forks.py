@@ -75,7 +75,7 @@ def arrays(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.mark.sampled(one_in=14)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.parametrize("executor", ["auto", "reference"])
 @pytest.mark.parametrize("name", ARRAYS)
 def test_threads_of_the_pool_import_nothing(arrays: Path, tmp_path: Path, name: str, executor: str) -> None:
@@ -181,7 +181,7 @@ for future in futures:
 """
 
 
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=38)
 @pytest.mark.parametrize("executor", ["auto", "reference"])
 def test_forks_at_random_moments_of_the_first_use(arrays: Path, executor: str) -> None:
     for _ in range(3):
@@ -237,7 +237,7 @@ os.kill(child, 9)
 """
 
 
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=5)
 @pytest.mark.skipif(sys.platform != "linux", reason="it looks up the names of open files")
 @pytest.mark.parametrize(("format", "moment"), [("bcolz", "close"), ("zarr3", "close"), ("zarr3", "write")])
 def test_a_child_keeps_no_lock(format: str, moment: str, tmp_path: Path) -> None:

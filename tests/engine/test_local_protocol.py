@@ -204,7 +204,7 @@ for number in range(rounds):
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=10)
 @pytest.mark.parametrize(
     "options", [{}, {"codecs": "zstd"}, {"shards": 16, "chunks": 2}], ids=["plain", "zstd", "shards"]
 )
@@ -244,7 +244,7 @@ def dead_writer(path: Path, executor: str, act: Callable[[Any], None]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=6)
 @pytest.mark.parametrize("dead", BOTH)
 @pytest.mark.parametrize("living", BOTH)
 def test_one_sweeps_what_the_other_left(tmp_path: Path, dead: str, living: str) -> None:

@@ -69,7 +69,7 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.sampled(one_in=10)
+@pytest.mark.sampled(one_in=23)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize(
     ("kind", "format", "locked"),

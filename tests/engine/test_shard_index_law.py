@@ -152,7 +152,7 @@ def test_reads_return_what_is_stored(store: Store, executor: str, steps: list[An
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=7)
+@pytest.mark.sampled(one_in=34)
 @pytest.mark.parametrize("executor", ["auto", "reference", "cached"])
 def test_reads_beside_a_writer_see_one_generation(store: Store, executor: str) -> None:
     done, reads = threading.Event(), [0]

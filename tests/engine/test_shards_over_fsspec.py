@@ -93,7 +93,7 @@ def test_a_window_does_not_take_the_shard_in_memory(executor: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_a_window_does_not_take_the_shard_on_s3(s3_server: Any, proxied: Callable[..., Proxy], executor: str) -> None:
     proxy = proxied(s3_server)
@@ -134,7 +134,7 @@ def test_a_window_does_not_take_the_shard_of_a_web_server(
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=11)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("kind", [Counting, Silent])
 @pytest.mark.parametrize("number", range(6))

@@ -67,7 +67,7 @@ def made(target: Any, format: str, **options: Any) -> tegula.Array:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("place", STORES)
@@ -173,7 +173,7 @@ def test_chunks_of_varying_lengths(executor: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=9)
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("format", ["zarr3", "zarr2"])
 def test_another_process_makes_the_array_smaller_and_larger(executor: Any, format: str, tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_reads_in_the_background_share_a_wave() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=10)
 @pytest.mark.parametrize("kind", STORES)
 @pytest.mark.parametrize("start", [True, False])
 def test_parts_of_shards_take_two_waves_or_one_with_known_indexes(kind: type[WaveStore], start: bool) -> None:
@@ -224,7 +224,7 @@ def test_chunks_are_written_in_one_wave_and_changed_in_two(shards: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=5)
 @pytest.mark.parametrize("format", FORMATS)
 def test_the_bytes_under_way_are_bounded(format: str) -> None:
     store = WaveStore()
@@ -303,7 +303,7 @@ def test_an_error_gives_room_back() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=9)
 @pytest.mark.parametrize("format", ["zarr3", "zarr2", "bcolz"])
 def test_resizing_takes_as_many_waves_for_many_chunks_as_for_few(format: str) -> None:
     waves = []
@@ -323,7 +323,7 @@ def test_resizing_takes_as_many_waves_for_many_chunks_as_for_few(format: str) ->
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=12)
+@pytest.mark.sampled(one_in=28)
 @pytest.mark.parametrize("format", ["zarr3", "zarr2", "zarr1"])
 @pytest.mark.parametrize("rows", [16, 13], ids=["whole chunks", "parts of chunks"])
 @pytest.mark.parametrize("executor", ["auto", "reference"])
@@ -501,7 +501,7 @@ def test_leftovers_beyond_the_edge_never_reappear(small: bool, data: Any) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=6)
 @pytest.mark.parametrize("rows", [16, 13])
 def test_rows_are_added_to_one_array_in_four_waves_and_to_a_table_in_five(rows: int) -> None:
     store = WaveStore()
@@ -601,7 +601,7 @@ def objects(concurrency: int) -> Store:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=6)
+@pytest.mark.sampled(one_in=10)
 @pytest.mark.parametrize("kind", [*STORES, objects])
 @pytest.mark.parametrize("ranged", [True, False], ids=["by ranges", "small shards as a whole"])
 @settings(max_examples=60)

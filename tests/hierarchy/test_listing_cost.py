@@ -43,7 +43,7 @@ NAMES = [f"a{number:03d}" for number in range(200)]
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize("make", [list, tuple, sorted, len, lambda g: [*g], lambda g: list(g.keys())])
 def test_names_take_one_listing(store: Counting, make: Any) -> None:
     g = tegula.open_group(store)

@@ -200,7 +200,7 @@ def test_deleting_and_copying_leave_the_same_in_any_store(nodes: list[tuple[str,
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.parametrize("format", ["zarr3", "zarr2", "bcolz"])
 def test_a_table_takes_as_many_waves_for_many_columns_as_for_few(format: str) -> None:
     few, many = table_waves(2, format), table_waves(12, format)

@@ -172,7 +172,7 @@ def test_a_fill_value_that_is_no_bytes_has_no_checksum() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=26)
 @pytest.mark.parametrize("fill", [0, 3])
 def test_absent_chunks_have_a_closed_form(fill: int) -> None:
     options: dict[str, Any] = {"shape": (10**9, 10**9), "dtype": "i2", "fill_value": fill}

@@ -145,7 +145,7 @@ def test_parts_of_a_pyramid_that_are_killed_complete_it(source: Path, tmp_path: 
     assert sum(read.values()) - len(read) <= kills
 
 
-@pytest.mark.sampled(one_in=6)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.parametrize("operation", OPTIONS)
 @pytest.mark.parametrize("runner", ["threads", "processes", "dask"])
 def test_a_job_that_is_killed_gives_the_result_of_one_that_is_not(

@@ -32,7 +32,7 @@ OPERATIONS: dict[str, Any] = {
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=12)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("how", [{"resume": True}, {"resume": True, "overwrite": True}], ids=str)
 @pytest.mark.parametrize("left", [7, 11])
@@ -117,7 +117,7 @@ class Dying(MemoryStore):
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=6)
+@pytest.mark.sampled(one_in=22)
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("resumed", [True, False])
 def test_nothing_is_left_of_a_job_that_was_killed_while_it_completed(operation: str, resumed: bool) -> None:
@@ -148,7 +148,7 @@ def test_nothing_is_left_of_a_job_that_was_killed_while_it_completed(operation: 
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="the calls are told apart by /proc")
 @pytest.mark.parametrize("again", [{"resume": True}, {"resume": False}, {}], ids=str)
 def test_no_directory_is_left_of_a_job_that_was_killed_while_it_completed(

@@ -127,7 +127,7 @@ def test_a_directory_without_anything_has_no_jobs(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=11)
 @pytest.mark.usefixtures("small_units")
 @pytest.mark.parametrize("operation", ["convert", "copy"])
 @pytest.mark.parametrize("is_complete", [True, False])

@@ -90,7 +90,7 @@ def test_part_started_during_completion_sees_the_job_complete(operation: str) ->
     assert moments > 10
 
 
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=6)
 @pytest.mark.parametrize("operation", ["convert", "copy"])
 def test_last_part_completes_the_target_in_any_order_of_ends(operation: str) -> None:
     source = a_source()
@@ -150,7 +150,7 @@ def test_job_started_during_the_begin_of_the_same_job_joins_it(operation: str, h
     assert moments > 10
 
 
-@pytest.mark.sampled(one_in=4)
+@pytest.mark.sampled(one_in=24)
 @pytest.mark.parametrize("operation", ["convert", "copy", "downsample"])
 @pytest.mark.parametrize("how", [{"part": (1, 1)}, {"part": (2, 2)}, {"resume": True}, {"resume": False}], ids=str)
 @pytest.mark.parametrize("begins_anew", [False, True])

@@ -93,7 +93,7 @@ def wanted(job: Any, **options: Any) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=20)
 @RESUMED
 @EACH
 @pytest.mark.parametrize("kind", STORES)
@@ -170,7 +170,7 @@ class Mortal(WrappingStore):
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=12)
+@pytest.mark.sampled(one_in=13)
 @EACH
 @pytest.mark.parametrize("resume", [True, False])
 def test_a_job_that_is_killed_at_any_change(job: Any, resume: bool) -> None:
@@ -235,7 +235,7 @@ def test_unfinished_replacement_is_not_listed_as_a_member() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=8)
+@pytest.mark.sampled(one_in=19)
 @pytest.mark.parametrize("format", ["zarr1", "bcolz", "zarr3"])
 @pytest.mark.parametrize("options", [{"workers": 2}, {"max_memory": "1MiB"}, {}], ids=str)
 def test_arrays_that_replace_others_get_their_values(format: str, options: dict[str, Any], tmp_path: Path) -> None:

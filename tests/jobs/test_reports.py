@@ -143,7 +143,7 @@ def test_reports_in_lists_are_short() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=12)
 @pytest.mark.parametrize("codecs", CODECS, ids=str)
 @pytest.mark.parametrize("layout", [{"chunks": (4, 10)}, SHARDED], ids=["chunks", "shards"])
 def test_a_chain_with_a_checksum_notices_every_changed_bit(codecs: Any, layout: dict[str, Any]) -> None:

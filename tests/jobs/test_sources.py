@@ -164,7 +164,7 @@ def started(path: str, format: str) -> Changing:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=71)
+@pytest.mark.sampled(one_in=213)
 @pytest.mark.parametrize("job", JOBS)
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: str(change.__name__))
 @pytest.mark.parametrize("path", ["", "a"], ids=["array", "group"])

@@ -56,7 +56,7 @@ def test_units_that_copy_chunks_share_the_room_of_the_process(shards: int | None
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=14)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.parametrize("format", ["zarr3", "zarr2"])
 @pytest.mark.parametrize("job", JOBS)
 def test_many_small_arrays_take_as_many_waves_as_few(job: str, format: str) -> None:
@@ -70,7 +70,7 @@ def test_many_small_arrays_take_as_many_waves_as_few(job: str, format: str) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=20)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.parametrize("options", [{}, {"codecs": None}, {"shards": (16, 16)}])
 @pytest.mark.parametrize("job", JOBS)
 def test_all_chunks_of_one_array_are_asked_for_together(job: str, options: dict[str, Any]) -> None:

@@ -78,7 +78,7 @@ def assert_same_data(library: str, one: Path, two: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=9)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.parametrize(("archive", "case"), _cases())
 def test_store_survives_conversion_there_and_back(archive: Path, case: dict[str, Any], tmp_path: Path) -> None:
     with zipfile.ZipFile(archive) as opened:

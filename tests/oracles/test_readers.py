@@ -359,7 +359,7 @@ def spared(library: str, format: str, name: str) -> bool:
     return not knows(library, format) or GAPS[name][library] in ("in part", "package", "—")
 
 
-@pytest.mark.sampled(one_in=4)
+@pytest.mark.sampled(one_in=10)
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])
 @pytest.mark.parametrize("name", GAPS)
 def test_each_gap_is_one(

@@ -63,7 +63,7 @@ SHAPES = [(), (0,), (5,), (3, 4), (2, 0, 3), (3, 4, 5), (7, 2100), (2, 3, 700), 
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=6)
+@pytest.mark.sampled(one_in=10)
 @pytest.mark.parametrize("dtype", ["?", "u1", ">i2", "f4", "c16", "U3", "S3", "V0", "<M8[s]", "bfloat16", "int4"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_a_box_of_any_shape(shape: tuple[int, ...], dtype: str) -> None:

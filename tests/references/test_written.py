@@ -83,7 +83,7 @@ def by_zarr(refs: Any, path: str, zarr_format: int) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=33)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.parametrize("form", FORMS)
 def test_every_array_reads_the_same(form: str, archive: str, corpus: Any, same: Any, tmp_path: Path) -> None:
     refused: set[str] = set()

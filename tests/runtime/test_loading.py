@@ -62,7 +62,7 @@ finally:
 """
 
 
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.parametrize("executor", ["auto", "reference"])
 def test_after_it_nothing_is_imported(tmp_path: Path, executor: str) -> None:
     assert run(WITHOUT_IMPORTS, str(tmp_path), "loaded", executor=executor) == "[]\n"

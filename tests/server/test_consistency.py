@@ -25,7 +25,7 @@ from tegula.server.content import Content
 from tegula.server.extracting import download
 from tegula.stores import ABSENT, LocalStore, MemoryStore, ObjectStore, Store, ZipStore
 
-pytestmark = [pytest.mark.once(executors="both"), pytest.mark.slow, pytest.mark.sampled(one_in=3)]
+pytestmark = [pytest.mark.once(executors="both"), pytest.mark.slow, pytest.mark.sampled(one_in=27)]
 
 BLOCK = 64
 LENGTH, CHUNK = 300, 200  # bytes of a chunk: more than three blocks

@@ -233,7 +233,7 @@ def test_a_pyramid_in_zarr_2(browser: Any, tmp_path: Path) -> None:
         screen.close()
 
 
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=17)
 @pytest.mark.parametrize("zarr_format", [2, 3])
 @pytest.mark.filterwarnings("ignore")
 def test_a_data_set_of_xarray(zarr_format: int, browser: Any, tmp_path: Path) -> None:
@@ -385,7 +385,7 @@ def test_a_broken_chunk_is_shown_and_named(screen: Screen) -> None:
     assert "zstd" in text
 
 
-@pytest.mark.sampled(one_in=5)
+@pytest.mark.sampled(one_in=27)
 @pytest.mark.parametrize("damage", ["cut", "cut to the index", "index", "inner checksum", "checksum"])
 def test_damage_that_only_checksums_show(damage: str, browser: Any, tmp_path: Path) -> None:
     """A shard that is cut off, or has a damaged index, has no chunk that may be drawn or counts as missing."""
@@ -555,7 +555,7 @@ def test_a_table_of_a_hundred_million_rows(browser: Any, tmp_path: Path) -> None
         screen.close()
 
 
-@pytest.mark.sampled(one_in=4)
+@pytest.mark.sampled(one_in=23)
 @pytest.mark.parametrize("format", ["zarr1", "zarr2", "zarr3", "bcolz"])
 def test_every_format(format: str, browser: Any, tmp_path: Path) -> None:
     values = np.arange(60 * 50).reshape(60, 50).astype(">f4" if format == "zarr1" else "f8")
@@ -568,7 +568,7 @@ def test_every_format(format: str, browser: Any, tmp_path: Path) -> None:
         screen.close()
 
 
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=24)
 @pytest.mark.parametrize("zarr_format", [2, 3])
 @pytest.mark.filterwarnings("ignore")
 def test_values_and_statistics_are_those_that_xarray_reads(zarr_format: int, browser: Any, tmp_path: Path) -> None:
@@ -613,7 +613,7 @@ def test_the_histogram_of_times_has_dates(browser: Any, tmp_path: Path) -> None:
         screen.close()
 
 
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=9)
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])
 def test_attributes_that_json_can_not_hold(format: str, browser: Any, tmp_path: Path) -> None:
     array = tegula.create_array(tmp_path / "x", shape=(8, 9), dtype="f4", format=format)

@@ -92,7 +92,7 @@ def read_by_zarr(url: str) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=13)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.parametrize(("archive", "case"), TOGETHER, ids=[f"{a}-{c['case']}" for a, c in TOGETHER])
 def test_zarr_python_and_tensorstore(archive: str, case: dict[str, Any], server: Any, unpacked: Path) -> None:
     path = path_of_case(archive, case)

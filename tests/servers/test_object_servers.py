@@ -49,7 +49,7 @@ def generation(answer: Any) -> dict[str, str]:
     return {name: answer[name] for name in ("e_tag", "version") if answer.get(name) is not None}
 
 
-@pytest.mark.sampled(one_in=4)
+@pytest.mark.sampled(one_in=5)
 def test_a_second_creation_is_refused(bucket: Bucket) -> None:
     store = bucket.store()
     obs.put(store, "a/key", b"first", mode="create")
@@ -127,7 +127,7 @@ def test_absent_keys_are_not_found(bucket: Bucket) -> None:
     assert obs.list(store).collect() == []
 
 
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=6)
 def test_a_value_in_parts_is_put_together_and_copied(bucket: Bucket) -> None:
     store = bucket.store()
     value = bytes(range(256)) * (48 << 10)  # 12 MiB

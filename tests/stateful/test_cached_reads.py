@@ -167,7 +167,7 @@ class Elsewhere(MemoryStore):
         super().delete(*args, **options)
 
 
-@pytest.mark.sampled(one_in=4)
+@pytest.mark.sampled(one_in=8)
 @pytest.mark.parametrize("rule", ["open", "always", "never", 0])
 def test_cached_reads_follow_the_model(rule: str | float) -> None:
     machine = type("Machine", (CachedReads,), {"recheck": rule})

@@ -90,7 +90,7 @@ def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=16)
 @pytest.mark.parametrize("machine", MACHINES)
 def test_in_memory(machine: str, run_machine: Any, tmp_path: Path) -> None:
     def make(kind: str) -> Place:
@@ -100,7 +100,7 @@ def test_in_memory(machine: str, run_machine: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=34)
 @pytest.mark.parametrize("machine", MACHINES)
 def test_on_a_server(machine: str, run_machine: Any, tmp_path: Path, s3_server: Server) -> None:
     bucket = s3_server.bucket().store()

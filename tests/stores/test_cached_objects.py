@@ -321,7 +321,7 @@ RANGES = st.lists(st.tuples(st.integers(0, 11_000), st.integers(0, 3_000)), max_
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=4)
+@pytest.mark.sampled(one_in=7)
 @settings(max_examples=60)
 @given(asked=st.lists(st.tuples(RANGES, st.sampled_from(["no", "old", "now", "changed"])), max_size=8))
 @pytest.mark.parametrize("rule", ["open", "always", "never", 1000])

@@ -143,7 +143,7 @@ def test_subclass_with_its_own_get_or_set_is_not_bypassed_by_copies(tmp_path: Pa
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=4)
+@pytest.mark.sampled(one_in=25)
 @pytest.mark.parametrize("name", OBJECT_SERVERS)
 def test_a_node_is_copied_by_the_service(name: str, request: pytest.FixtureRequest) -> None:
     pytest.importorskip("obstore")

@@ -204,7 +204,7 @@ OPERATIONS: dict[str, tuple[Callable[[Path], Any], Callable[[Any], Any]]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=18)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_an_interrupt_at_each_moment(operation: str, tmp_path: Path) -> None:
     make, act = OPERATIONS[operation]

@@ -243,7 +243,7 @@ print(json.dumps(seen))
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize("durability", ["rename", "fsync"])
 def test_writer_killed_at_any_system_call_leaves_the_old_or_new_value(tmp_path, durability):
     seen = json.loads(finish(run(KILL_AT_EVERY_CALL, tmp_path, durability)))

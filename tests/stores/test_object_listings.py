@@ -147,7 +147,7 @@ SERVICES = pytest.mark.parametrize("kind", ["s3", "gs", "az"])
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=6)
+@pytest.mark.sampled(one_in=14)
 @SERVICES
 @pytest.mark.parametrize("renews", [False, True])
 def test_pages_that_repeat_their_objects_are_an_error(kind: str, renews: bool, server: Circling) -> None:
@@ -161,7 +161,7 @@ def test_pages_that_repeat_their_objects_are_an_error(kind: str, renews: bool, s
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=12)
+@pytest.mark.sampled(one_in=40)
 @SERVICES
 @pytest.mark.parametrize("prefixes", [[], ["p", "q"]])
 @pytest.mark.parametrize("renews", [False, True])
@@ -231,7 +231,7 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=5)
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT for one process")
 @pytest.mark.parametrize("how", ["list_dir", "list_prefix"])
 def test_a_signal_ends_a_listing(how: str, server: Circling) -> None:

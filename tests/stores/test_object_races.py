@@ -71,7 +71,7 @@ def count(server: Server, request: pytest.FixtureRequest) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=21)
+@pytest.mark.sampled(one_in=40)
 @forking
 @pytest.mark.parametrize("case", CASES)
 def test_no_update_is_lost_or_done_twice(case: str, server: Server, count: int, worker: Any) -> None:
@@ -91,7 +91,7 @@ def test_no_update_is_lost_or_done_twice(case: str, server: Server, count: int, 
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=12)
+@pytest.mark.sampled(one_in=40)
 @forking
 @pytest.mark.parametrize("case", ["Zarr v2", "Zarr v3", "bcolz array", "bcolz table"])
 def test_one_creator_wins(case: str, server: Server, worker: Any) -> None:
@@ -231,7 +231,7 @@ class Lossy(ObjectStore):
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=16)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.parametrize("second", ["append", "cut", "element", "attribute"])
 @pytest.mark.parametrize("first", ACTIONS)
 @pytest.mark.parametrize("layout", ["zarr2", "zarr3", "shards", "bcolz"])

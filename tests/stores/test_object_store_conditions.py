@@ -97,7 +97,7 @@ def test_each_increment_happens_once_even_if_answers_are_lost() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.parametrize("server", OBJECT_SERVERS)
 def test_increments_through_a_proxy_that_fails_after_the_commit(server: str, request: Any, proxied: Any) -> None:
     origin: Server = request.getfixturevalue(server)

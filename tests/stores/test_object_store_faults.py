@@ -64,7 +64,7 @@ OPERATIONS = {
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=15)
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
 def test_passing_failures_are_repeated(crude: CrudeS3, store: ObjectStore, operation: str, status: int) -> None:
@@ -76,7 +76,7 @@ def test_passing_failures_are_repeated(crude: CrudeS3, store: ObjectStore, opera
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=8)
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("status", [400, 403, 500, 503, 418])
 def test_lasting_failures_are_errors(crude: CrudeS3, store: ObjectStore, operation: str, status: int) -> None:
@@ -552,7 +552,7 @@ def every_text(error: BaseException | None) -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=4)
+@pytest.mark.sampled(one_in=17)
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("status", [400, 401, 403, 409, 416, 418, 500, 503, 0])
 def test_no_failure_tells_a_secret(
@@ -604,7 +604,7 @@ def test_a_signed_address_tells_no_secret(crude: CrudeS3) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=16)
 @pytest.mark.parametrize("name", ["x//c", "..", "./b", "a/../b", "bell\a"])
 def test_names_that_obstore_can_not_list_are_told_and_hinder_nothing_else(s3_server: Server, name: str) -> None:
     bucket = s3_server.bucket()

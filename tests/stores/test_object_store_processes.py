@@ -113,7 +113,7 @@ def test_a_store_in_memory_says_that_it_is_of_another_process() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=31)
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_processes_of_any_kind_get_the_store(store: ObjectStore, method: str) -> None:

@@ -265,7 +265,7 @@ def test_chunks_larger_than_a_block_are_read_in_parts(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.parametrize("format", ["bcolz", "zarr3"])
 def test_streams_are_read_and_written_in_bounded_memory(
     format: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
@@ -304,7 +304,7 @@ def test_streams_are_read_and_written_in_bounded_memory(
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=8)
 @pytest.mark.parametrize("format", FORMATS)
 def test_batches_of_any_size_are_appended_in_order(format: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrow_input, "_PIECE_BYTES", 300)

@@ -19,7 +19,7 @@ def spec(s3_server: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return {"driver": "s3", "bucket": bucket.name, "endpoint": bucket.endpoint, "aws_region": "us-east-1"}
 
 
-@pytest.mark.sampled(one_in=5)
+@pytest.mark.sampled(one_in=21)
 @pytest.mark.parametrize("how", ["keys", "keys in a batch", "arrays", "arrays in a batch", "writes"])
 def test_small_operations_that_begin_together_wait_together(
     spec: dict[str, Any], s3_server: Any, proxied: Any, how: str

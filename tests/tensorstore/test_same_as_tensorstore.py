@@ -421,7 +421,7 @@ def test_an_object_leaves_a_transaction_after_its_commit(kind: str, target: str,
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize("function", ["stack", "concat", "overlay"])
 @pytest.mark.parametrize("layers", list(itertools.product((0, 1, 2), repeat=2)))
 @pytest.mark.parametrize("wanted", [0, 1, 2])

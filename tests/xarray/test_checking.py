@@ -51,7 +51,7 @@ WAYS = pytest.mark.parametrize("way", [append, write_region, replace, append_laz
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=14)
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("unit", ["ns", "us", "ms", "s", "m", "h", "D"])
 @pytest.mark.parametrize("kind", ["M", "m"])

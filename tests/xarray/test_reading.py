@@ -101,7 +101,7 @@ def test_pickled_columns_of_a_node_are_read_on_request() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=19)
 @pytest.mark.parametrize("archive", sorted(path.stem for path in FIXTURES.glob("*.zip")))
 def test_what_other_libraries_wrote_is_read_exactly(archive: str, tmp_path: Path) -> None:
     cases = unpack(archive, tmp_path)

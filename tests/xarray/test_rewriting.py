@@ -50,7 +50,7 @@ def opened(store: Any, engine: str = "tegula", *, load: bool = True) -> xr.Datas
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=19)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning", "ignore:.*Resolution:UserWarning")
 @pytest.mark.filterwarnings("ignore:variable .* has non-conforming", "ignore::FutureWarning")
 @pytest.mark.parametrize("load", [True, False], ids=["loaded", "lazy"])

@@ -66,7 +66,7 @@ def test_chunks_of_dask_need_not_be_those_of_the_store(scheduler: str, shards: A
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=28)
 @pytest.mark.parametrize(("kind", "compute"), [("memory", True), ("dict", False), ("file", True)])
 def test_what_other_processes_would_lose_is_refused(kind: str, compute: bool, tmp_path: Path) -> None:
     local = tegula.FsspecStore(pytest.importorskip("fsspec").filesystem("file"), str(tmp_path / "a"))
@@ -166,7 +166,7 @@ for number in range(8):
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=39)
 @pytest.mark.parametrize("indexed", [True, False])
 def test_each_append_gets_a_part_of_its_own_the_same_in_all_variables(indexed: bool, tmp_path: Path) -> None:
     path = str(tmp_path / "a.zarr")
@@ -452,7 +452,7 @@ def test_consolidated_metadata_is_written_unless_forbidden() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=12)
 @pytest.mark.parametrize("chunks", [None, {}])
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])
 @pytest.mark.parametrize("group", [None, "g/h"])

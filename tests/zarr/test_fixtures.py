@@ -59,7 +59,7 @@ def columns_of(table: tegula.Table) -> dict[str, tegula.Array]:
     return found
 
 
-@pytest.mark.sampled(one_in=13)
+@pytest.mark.sampled(one_in=40)
 @of_kind("array", "table", but="anndata")
 def test_arrays_are_the_same(archive: str, case: dict[str, Any], unpacked: Path) -> None:
     node = open_case(unpacked / archive, case)
@@ -105,7 +105,7 @@ def named(array: tegula.Array) -> Any:
     return store
 
 
-@pytest.mark.sampled(one_in=12)
+@pytest.mark.sampled(one_in=40)
 @of_kind("array", "table", but="anndata")
 def test_arrays_are_the_same_through_xarray(archive: str, case: dict[str, Any], unpacked: Path) -> None:
     xr = pytest.importorskip("xarray")

@@ -80,7 +80,7 @@ def same(one: Any, two: Any) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=23)
 @pytest.mark.parametrize("make", [dict, "local", "wrapped"])
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)

@@ -31,7 +31,7 @@ def all_grids() -> Iterator[None]:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=4)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.parametrize("place", ["memory", "files"])
 @pytest.mark.parametrize("pipeline", ["tegula.zarr.Pipeline", "zarr.core.codec_pipeline.BatchedCodecPipeline"])
 def test_hierarchies(place: str, pipeline: str, tmp_path: Path) -> None:

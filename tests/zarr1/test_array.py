@@ -222,7 +222,7 @@ def write(path: Path, kind: type, number: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=5)
 @pytest.mark.parametrize("kind", [zarr.DirectoryStore, Files])
 def test_processes_lose_nothing(kind: type, tmp_path: Path) -> None:
     (tmp_path / "z").mkdir()

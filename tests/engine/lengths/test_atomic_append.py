@@ -120,7 +120,7 @@ def test_another_append_may_come_at_any_moment(format: str, known: bool) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=8)
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("known", [False, True])
 def test_two_appends_may_be_under_way_at_once(format: str, known: bool) -> None:
@@ -201,7 +201,7 @@ def test_an_append_may_come_at_any_moment_of_a_resize(format: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=9)
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("what", ["append", "shrink", "grow"])
 @pytest.mark.parametrize("alone", [False, True])
@@ -242,7 +242,7 @@ class Full(Interrupted):
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=10)
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize("known", [False, True])

@@ -114,7 +114,7 @@ def path(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=11)
+@pytest.mark.sampled(one_in=18)
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("kind", sorted({*STORES} - {"durable"}))
 def test_a_node_is_made_from_the_one_that_it_replaces(kind: str, format: str, path: str, tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ def replace_again_and_again(path: str, count: int, same: bool) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=9)
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="looks into directories that are held by /proc")
 @pytest.mark.parametrize("same", [True, False])
 def test_a_reader_that_opens_anew_beside_a_replacing_writer(same: bool, tmp_path: Path) -> None:

@@ -346,7 +346,7 @@ PARTS: list[Operation] = [
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=9)
 @pytest.mark.parametrize(
     ("format", "items", "exact", "shards"),
     [*((*case, False) for case in LARGE), *((*case, True) for case in LARGE if case[0] == "zarr3")],
@@ -414,7 +414,7 @@ def test_damaged_chunks(tmp_path: Any, codec: str | None, damage: str, shards: i
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=4)
+@pytest.mark.sampled(one_in=29)
 @pytest.mark.parametrize("side", [40, 200])
 @pytest.mark.parametrize("local", [True, False])
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def contents(target: Any, path: str) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=175)
+@pytest.mark.sampled(one_in=525)
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("place", STORES)
@@ -193,7 +193,7 @@ def swapping(first: Path, second: Path, ended: threading.Event) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=25)
 @pytest.mark.parametrize("executor", EXECUTORS)
 @pytest.mark.parametrize("format", ["zarr3", "zarr2", "bcolz"])
 def test_reads_beside_directories_that_are_exchanged_see_one_of_them(

@@ -243,7 +243,7 @@ def killed_after(steps: int, act: Callable[[Any], Any]) -> tuple[Mortal, bool]:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize(
     ("act", "rows"),
     [

@@ -487,7 +487,7 @@ def test_an_existing_target_is_replaced_only_with_overwrite() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.parametrize("chunks", [(128, 512), None])
 def test_memory_stays_within_a_few_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunks: Any) -> None:
     # the function of that name hides the module

@@ -182,7 +182,7 @@ def test_parts_that_run_at_the_same_time_share_all_levels() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.parametrize("runner", ["threads", "processes", "dask"])
 def test_each_runner(runner: str, tmp_path: Path) -> None:
     if runner == "dask":

@@ -44,7 +44,7 @@ def make(kind: str, folder: Path) -> Store:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=21)
 @pytest.mark.parametrize("recorded", [False, True])
 @pytest.mark.parametrize("kind", ["local", "memory", "zip"])
 def test_values_go_through_a_temporary_array_which_is_removed(tmp_path: Path, kind: str, recorded: bool) -> None:
@@ -85,7 +85,7 @@ def test_the_temporary_array_is_put_where_the_user_says(tmp_path: Path, monkeypa
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=21)
 @pytest.mark.parametrize("change", ["select", "dtype", "fill", "edge"])
 def test_selections_edges_and_types(tmp_path: Path, change: str) -> None:
     shape = (67, 203, 190) if change == "edge" else (64, 256, 256)
@@ -280,7 +280,7 @@ def most_memory(source: Path, target: Path, **options: Any) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=22)
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell")
 @pytest.mark.parametrize(("limit", "back"), [(20 * MIB, False), (20 * MIB, True), (48 * MIB, False)])
 def test_peak_memory_is_kept_where_chunks_lie_across(tmp_path: Path, limit: int, back: bool) -> None:

@@ -382,7 +382,7 @@ RANGES = [(0, None), (3, None), (12, None), (-4, None), (-15, None), (0, 0), (0,
           (40, 2), (-4, 2), (-15, 2), (0, 10)]  # fmt: skip
 
 
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=33)
 @pytest.mark.parametrize("ranges", [True, False])
 def test_a_web_server(ranges: bool, http_server: Any, plain_server: str, tmp_path: Path) -> None:
     address, folder = plain_server, tmp_path
@@ -494,7 +494,7 @@ assert store.get("a") == b"1"
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=4)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.parametrize("kind", ["memory", "file", "s3"])
 def test_a_forked_child_makes_connections_of_its_own(kind: str, s3_server: Any, tmp_path: Path) -> None:

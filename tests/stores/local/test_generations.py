@@ -68,7 +68,7 @@ def rounding(monkeypatch: pytest.MonkeyPatch, by_reference: None) -> Callable[[i
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=5)
+@pytest.mark.sampled(one_in=13)
 @pytest.mark.parametrize("granule", GRANULES)
 @pytest.mark.parametrize("versions", [False, True])
 @pytest.mark.parametrize("clock", ["runs", "stands still", "goes back"])
@@ -103,7 +103,7 @@ def test_each_change_gives_a_new_generation(
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=7)
 @pytest.mark.parametrize("granule", [10**9, 2 * 10**9])
 @pytest.mark.parametrize("versions", [False, True])
 def test_a_store_whose_times_are_coarse_conforms(

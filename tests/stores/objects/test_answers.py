@@ -133,7 +133,7 @@ VALUES = {"a": bytes(range(250)), "empty": b"", "b c/é%20": b"0123456789" * 10}
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=14)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.parametrize(("encoder", "length"), [*product(ENCODERS, ["known", "chunked", "close"])])
 @pytest.mark.parametrize(
     ("ranges", "state"), [(True, "etag"), (False, "etag"), (True, "date"), (True, "none"), (False, "none")]
@@ -235,7 +235,7 @@ def test_a_body_that_can_not_be_decoded_is_an_error(encoder: Any, message: str, 
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=2)
+@pytest.mark.sampled(one_in=16)
 @pytest.mark.parametrize("length", ["known", "chunked"])
 def test_a_body_costs_no_more_than_the_settings_allow(length: str) -> None:
     bomb = {"a": bytes(10**8), "zarr.json": b" " * 10**8}

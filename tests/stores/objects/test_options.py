@@ -80,7 +80,7 @@ def server() -> Iterator[Server]:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=5)
+@pytest.mark.sampled(one_in=8)
 @pytest.mark.parametrize(("kind", "options", "signed"), GIVEN)
 def test_credentials_of_the_options_sign_whatever_the_environment_holds(
     kind: str, options: dict[str, str], signed: str, server: Server, monkeypatch: pytest.MonkeyPatch

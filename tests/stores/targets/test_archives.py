@@ -108,7 +108,7 @@ def run(code: str, *arguments: str, status: int = 0) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=8)
+@pytest.mark.sampled(one_in=40)
 @linux_like
 @pytest.mark.parametrize("end", ENDS)
 def test_an_archive_is_complete_when_its_process_has_ended(path: str, end: str) -> None:
@@ -418,7 +418,7 @@ def test_a_moved_archive_is_written_where_it_is_now(path: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=10)
+@pytest.mark.sampled(one_in=23)
 @pytest.mark.parametrize("make", [
     new,
     tegula.create_group,

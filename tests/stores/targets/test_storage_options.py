@@ -234,7 +234,7 @@ def bucket(s3_server: Any) -> Any:
     return s3_server.bucket()
 
 
-@pytest.mark.sampled(one_in=4)
+@pytest.mark.sampled(one_in=40)
 @pytest.mark.parametrize("name", ONE)
 def test_each_function_in_a_bucket(name: str, bucket: Any) -> None:
     url, options = f"{bucket.url}/some/x.zarr", bucket.storage_options
@@ -261,7 +261,7 @@ def test_each_function_in_a_bucket(name: str, bucket: Any) -> None:
         assert found.ok if name == "check" else found.count == VALUES.size
 
 
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=8)
 @pytest.mark.parametrize("name", TWO)
 def test_both_ends_in_buckets(name: str, bucket: Any, s3_server: Any) -> None:
     call, field = TWO[name]

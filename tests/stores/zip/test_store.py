@@ -684,7 +684,7 @@ def lie(path, **fields):
 
 
 @pytest.mark.slow
-@pytest.mark.sampled(one_in=3)
+@pytest.mark.sampled(one_in=5)
 @readers
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize(
