@@ -95,13 +95,13 @@ screenshots:
 check:
     .ci/run
 
-# Test local files, archives and arrays on Windows, by wine; needs apt-get and Maven
+# Test local files, archives and arrays on Windows, by wine; --sample tests one in three; needs apt-get and Maven
 windows *args:
     .ci/windows {{args}}
 
-# Write and read arrays on a big-endian machine, by qemu; needs apt-get
-foreign:
-    .ci/foreign
+# Test crude file systems, check the kernel for other systems, and read and write arrays on a big-endian machine, by qemu
+foreign *parts:
+    .ci/foreign {{parts}}
 
 # Run under Miri those tests of the kernel that call no C function and no system call; needs `rustup toolchain install nightly -c miri`
 miri:

@@ -41,7 +41,7 @@ def pytest_configure() -> None:
 
 def pytest_report_header() -> list[str]:
     tries = f"tegula: {effort.EFFORT} effort" + (f", TEGULA_SEED={effort.SEED}" if effort.NIGHTLY else "")
-    tries += ", a crude file system" * crude.CRUDE
+    tries += ", a crude file system" * bool(crude.CRUDE)
     setting = config.current().executor
     kernel = executors.kernel()
     if setting != "reference" and kernel is not None:
@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left = {*left_to_the_night(items), *(item for item in items if effort.QUICK and is_slow(item))}
     if sys.platform == "win32":
         left.update(item for item in items if is_posix(item))
-    if crude.CRUDE:
+    if crude.CRUDE == "all":
         marks = ((item, item.get_closest_marker("posix")) for item in items)
         left.update(
             item for item, mark in marks if mark is not None and mark.args == ("a file system that heeds case",)
@@ -91,9 +91,10 @@ def left_to_the_night(items: list[pytest.Item]) -> list[pytest.Item]:
     for item in items:
         if item.get_closest_marker("nightly") is not None:
             left.append(item)
-        elif (mark := item.get_closest_marker("sampled")) is not None:
+        elif (mark := item.get_closest_marker("sampled")) is not None or effort.SAMPLE > 1:
             test = item.path, getattr(item, "cls", None), getattr(item, "originalname", None) or item.name
-            if (seen[test] - effort.turn(f"{item.path.name} {test[2]}")) % mark.kwargs["one_in"]:
+            one_in = effort.SAMPLE * (1 if mark is None else mark.kwargs["one_in"])
+            if (seen[test] - effort.turn(f"{item.path.name} {test[2]}")) % one_in:
                 left.append(item)
             seen[test] += 1
         elif is_slow(item) and not is_always_tried(item) and effort.turn(item.nodeid) % effort.SLOW_TESTS_SHARE:

@@ -1,7 +1,8 @@
 """A crude file system, for the tests of stores and arrays once more: as on Windows, macOS and network drives.
 
-With ``TEGULA_CRUDE`` set, directories have no locks, so files are locked in their stead; a locked value can't be
-replaced; the file system ignores case, so every name is looked up; and the kernel leaves local files to Python.
+``TEGULA_CRUDE`` says how crude it is. With ``plain`` the kernel only reads local files, by their paths, and leaves all
+else to Python. With ``all`` besides, directories have no locks, so files are locked in their stead; a locked value
+can't be replaced; and the file system ignores case, so every name is looked up.
 """
 
 from __future__ import annotations
@@ -14,11 +15,21 @@ from tegula.runtime import system
 from tegula.stores.local import kernel
 from tegula.stores.local.root import Root
 
-CRUDE = bool(os.environ.get("TEGULA_CRUDE"))
+CRUDE = os.environ.get("TEGULA_CRUDE", "")
+if CRUDE not in ("", "plain", "all"):
+    raise ValueError(f"TEGULA_CRUDE must be plain or all, not {CRUDE!r}")
 
 
 def apply() -> None:
     """Make the file system crude for the rest of this process."""
+    system.KERNEL_STORES = False  # type: ignore[misc]
+    kernel.is_allowed = False
+    kernel.kernel_in_use = lambda **_: None  # type: ignore[assignment]
+    if CRUDE == "all":
+        _apply_all()
+
+
+def _apply_all() -> None:
     lock: Any = system.try_lock
 
     def lock_files_only(fd: int) -> bool:
@@ -28,6 +39,4 @@ def apply() -> None:
 
     system.try_lock = lock_files_only  # type: ignore[assignment]
     system.LOCKS_VALUES = False  # type: ignore[misc]
-    kernel.is_allowed = False
-    kernel.kernel_in_use = lambda **_: None  # type: ignore[assignment]
     Root.ignores_case = property(lambda _: True, lambda *_: None)  # type: ignore[assignment]

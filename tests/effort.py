@@ -1,7 +1,8 @@
 """How much the tests try: as much as a change, CI or a night has time for.
 
 ``TEGULA_EFFORT`` says which: ``quick``, ``usual`` (unless something else is said) or ``nightly``. A night takes fresh
-seeds, which are printed; ``TEGULA_SEED`` takes one of them again.
+seeds, which are printed; ``TEGULA_SEED`` takes one of them again. ``TEGULA_SAMPLE`` is for slow machines: of all tests
+one in so many is tried.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ if EFFORT not in ("quick", "usual", "nightly"):
 QUICK, NIGHTLY = EFFORT == "quick", EFFORT == "nightly"
 # the worker processes of pytest inherit it
 SEED = int(os.environ.setdefault("TEGULA_SEED", str(random.SystemRandom().randrange(2**32) if NIGHTLY else 0)))
+SAMPLE = int(os.environ.get("TEGULA_SAMPLE", "1"))
+"""One in so many tests is tried."""
 _EXAMPLES, _NIGHT = 10, 3
 """The most examples of a property in a quick run, and how many times as many as otherwise a night tries."""
 _SHARE, _SLOW_SHARE = 3, 6

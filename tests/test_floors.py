@@ -39,7 +39,7 @@ ROOMS: dict[str, set[str]] = {
     "indexing": {*GROUND, "metadata"},
     # floor 3
     "engine": _BYTES,
-    "reductions": {*GROUND, "metadata", "codecs"},
+    "reductions": {*GROUND, "metadata"},
     # floor 4: nodes
     "display": {*GROUND, "metadata"},
     "views": {*_ENGINE, "display"},
@@ -58,7 +58,7 @@ ROOMS: dict[str, set[str]] = {
     "arrow": _OPERATIONS,
     "dask": _NODES,
     "references": _OPERATIONS,
-    "xarray": {*_OPERATIONS, "dask"},
+    "xarray": _OPERATIONS,
     "zarr": {*_OPERATIONS, "zarr3_view"},
     # floor 6: a program that other programs run, too
     "server": {*_NODES, "jobs", "extracts", "zarr3_view"},

@@ -58,12 +58,20 @@ class PythonStore:
     """A store that the kernel asks under the interpreter's lock."""
 
     def __new__(
-        cls, store: object, ranged: bool, concurrency: int = 0, reader: object = None, content: int = 0
+        cls,
+        store: object,
+        ranged: bool,
+        concurrency: int = 0,
+        reader: object = None,
+        content: int = 0,
+        locate: Callable[[str], str | None] | None = None,
+        exact: bool = False,
     ) -> PythonStore:
         """`ranged` says that values are read by parts, `concurrency` how many requests should be under way at once.
 
         A remote store has a `reader` (`tegula.engine.reading.remote.ShardReader`), and chunks of up to `content`
-        bytes.
+        bytes. The kernel reads the files of a store with a function `locate`, which checks the directory of a prefix
+        and returns its path; `exact` says that the file system distinguishes case.
         """
 
 class LocalFiles:

@@ -7,40 +7,33 @@ parts are kept, even between processes and machines, if the store supports condi
 from __future__ import annotations
 
 import atexit
-import os
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tegula.arrays.array import Array
-from tegula.arrays.chunk_regions import are_whole_chunks
+from tegula.arrays.chunk_regions import Indices, indices_of, selection_of
 from tegula.arrays.creation import replaced, writable_format
 from tegula.arrays.filling import CREATION, new_array_with
 from tegula.arrays.keywords import check_keywords
 from tegula.arrays.node import opened_by_name
+from tegula.arrays.sharing import SharedTarget
 from tegula.arrays.suffixes import new_format
 from tegula.engine.nodes.deleting import remove_array
 from tegula.engine.nodes.replacing import Replacement
-from tegula.errors import MetadataError, SelectionError, StoreError, TegulaError
+from tegula.errors import MetadataError, SelectionError, TegulaError
 from tegula.hierarchy.opening import open_array
-from tegula.indexing.normalise import itemise
-from tegula.metadata.chunk_grids import as_slice
 from tegula.runtime.optional import library
 from tegula.stores.targets.opening import creating
 from tegula.stores.targets.paths import address_of
 
 __all__ = ["store"]
 
-_IMPORT = uuid.uuid4().hex  # forked children share it
 _OPTIONS = frozenset(CREATION) | {"dtype", "format", "overwrite", "allow_pickle"}
-Place: TypeAlias = tuple[int | range, ...]
-"""The elements to write: one index or several along each axis of the target."""
-Part: TypeAlias = tuple[int | slice, ...]
-"""The same as a selection."""
 
 
 def store(
@@ -169,18 +162,9 @@ def _existing(target: Any, path: str, storage_options: Any, creation: Mapping[st
     return open_array(target, mode="r+", path=path, storage_options=storage_options)
 
 
-def _placed(region: Any, shape: tuple[int, ...], given: Sequence[int]) -> Place:
+def _placed(region: Any, shape: tuple[int, ...], given: Sequence[int]) -> Indices:
     """Return the elements of a region; its shape must be `given`."""
-    items = [item for item in itemise(... if region is None else region, shape) if item is not ...]
-    if not all(isinstance(item, (int, slice)) for item in items):
-        raise SelectionError(f"a region must consist of ints and slices, not {region!r:.80}")
-    try:
-        place = tuple(
-            range(size)[item] if isinstance(item, slice) else int(item)  # type: ignore[arg-type]  # checked above
-            for item, size in zip(items, shape)
-        )
-    except (TypeError, ValueError) as error:
-        raise SelectionError(f"{region!r:.80} is not a region: {error}") from error
+    place = indices_of(... if region is None else region, shape)
     there = tuple(len(item) for item in place if isinstance(item, range))
     if there != tuple(given):
         raise SelectionError(f"the dask array has the shape {tuple(given)}, the place to write it to {there}")
@@ -190,7 +174,7 @@ def _placed(region: Any, shape: tuple[int, ...], given: Sequence[int]) -> Place:
 # --- in the graph
 
 
-def _write_blocks(array: Any, target: Array, place: Place) -> Any:
+def _write_blocks(array: Any, target: Array, place: Indices) -> Any:
     """Return a dask array with one element for each block, which is true once the block is written."""
     return array.map_blocks(
         _write_block,
@@ -204,55 +188,14 @@ def _write_blocks(array: Any, target: Array, place: Place) -> Any:
     )
 
 
-def _write_block(block: Any, target: SharedTarget, place: Place, block_info: Any = None) -> npt.NDArray[np.bool_]:
+def _write_block(block: Any, target: SharedTarget, place: Indices, block_info: Any = None) -> npt.NDArray[np.bool_]:
     """Write one block to its part of the target."""
     bounds = iter(block_info[0]["array-location"])
     part = tuple(item[slice(*next(bounds))] if isinstance(item, range) else item for item in place)
     if np.size(block):
-        target[tuple(as_slice(item) if isinstance(item, range) else item for item in part)] = np.asarray(block)
+        target[selection_of(part)] = np.asarray(block)
     return np.ones((1,) * np.ndim(block), bool)
-
-
-class SharedTarget:
-    """An array that tasks write to, which refuses writes of other processes that would lose elements.
-
-    Parameters
-    ----------
-    array : Array
-        The array.
-    """
-
-    def __init__(self, array: Array) -> None:
-        self._array = array
-        self._home = _process()
-        self._in_memory = array.store.is_private
-
-    def __setitem__(self, part: Part, block: Any) -> None:
-        if _process() != self._home:
-            _check_shared(self._array, part, self._in_memory)
-        self._array[part] = block
-
-
-def _process() -> tuple[str, int]:
-    """Return what is unique to this process among all processes on all machines."""
-    return _IMPORT, os.getpid()
 
 
 def _second(_: Any, target: Array) -> Array:
     return target
-
-
-def _check_shared(target: Array, part: Part, in_memory: bool) -> None:
-    """Refuse to write from another process if elements would be lost."""
-    how = "compute with scheduler='threads', or store the array in a directory or a bucket"
-    if in_memory:
-        raise StoreError(f"the values are in the memory of another process: {how}", path=target.path or None)
-    if target.read_only:
-        raise StoreError(f"only one process at a time can write to it: {how}", path=target.location)
-    # writing a part of a chunk is a conditional write, before which a bucket is tested anyway
-    if not are_whole_chunks(target.metadata.grid, part, target.shape) and target.store.probe().single_writer:
-        raise StoreError(
-            "the storage has no conditional writes, so processes that write parts of one chunk undo each other's "
-            f"work: rechunk the dask array to multiples of {target.shards or target.chunks}, or {how}",
-            path=target.location,
-        )

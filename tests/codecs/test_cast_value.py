@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tegula.codecs.cast_value import cast
-from tegula.codecs.rounding import MODES
 from tegula.errors import CodecError, MetadataError
+from tegula.metadata.rounding import MODES
 
 pytestmark = pytest.mark.once(executors="none")
 

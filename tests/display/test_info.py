@@ -3,45 +3,19 @@
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from tests.display.reader import read
 
 import tegula
 from tegula.display.info import Info
 from tegula.stores import MemoryStore
 
 
-class Balance(HTMLParser):
-    """Checks that every element that opens closes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.text: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: Any) -> None:
-        return
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text.append(data)
-
-
 def text_of(html: str) -> str:
-    parser = Balance()
-    parser.feed(html)
-    parser.close()
-    assert parser.open == []
-    return " ".join(parser.text)
+    return " ".join(read(html).text)
 
 
 def test_the_report_of_an_array() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from html.parser import HTMLParser
 from itertools import pairwise
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.display.reader import read
 
 import tegula
 from tegula.display.markup import Entry, fold, nested, shorten, table
@@ -20,42 +20,6 @@ from tegula.jobs.converting.convert import ConvertReport
 from tegula.stores import MemoryStore
 
 EVIL = "<script>alert(1)</script>&\"'\u202e\x00</div></table>"
-VOID = {"br"}
-
-
-class Reader(HTMLParser):
-    """Checks that elements close in order, and that nothing in them runs or is loaded; gathers the text."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.text: list[str] = []
-        self.deepest = 0
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert tag not in ("script", "style", "link", "img", "iframe", "object")
-        assert not [name for name, _ in attrs if name.startswith("on") or name in ("href", "src")]
-        if tag not in VOID:
-            self.open.append(tag)
-        self.deepest = max(self.deepest, len(self.open))
-
-    def handle_startendtag(self, tag: str, attrs: Any) -> None:
-        return
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text.append(data)
-
-
-def read(html: str) -> Reader:
-    reader = Reader()
-    reader.feed(html)
-    reader.close()
-    assert reader.open == []
-    html.encode()  # no surrogates
-    return reader
 
 
 def text_of(value: Any) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.folders import files
 
 import tegula
 from tegula import config
@@ -33,10 +34,6 @@ CHANGES: dict[str, Callable[[tegula.Array], Any]] = {
 }
 
 
-def tree(place: Path) -> list[str]:
-    return sorted(str(path.relative_to(place)) for path in place.rglob("*"))
-
-
 @pytest.fixture(params=FORMATS)
 def moved(request: pytest.FixtureRequest, tmp_path: Path) -> tegula.Array:
     """An open array whose store has been renamed, with one chunk written."""
@@ -56,10 +53,10 @@ def test_a_moved_array_is_not_read_as_fill_values(moved: tegula.Array, how: str)
 
 @pytest.mark.parametrize("how", CHANGES)
 def test_writing_does_not_create_the_old_directory_again(moved: tegula.Array, how: str, tmp_path: Path) -> None:
-    before = tree(tmp_path)
+    before = files(tmp_path)
     with pytest.raises(tegula.NotFoundError, match="deleted"):
         CHANGES[how](moved)
-    assert tree(tmp_path) == before
+    assert files(tmp_path) == before
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -68,12 +65,12 @@ def test_the_directory_of_the_array_alone(tmp_path: Path, format: str, path: str
     tegula.create_array(tmp_path / "x", path=path, shape=40, chunks=10, dtype="i4", format=format)
     array = tegula.open_array(tmp_path / "x", "r+", path=path)
     (tmp_path / "x" / path).rename(tmp_path / "elsewhere")
-    before = tree(tmp_path)
+    before = files(tmp_path)
     with pytest.raises(tegula.NotFoundError):
         array[...]
     with pytest.raises(tegula.NotFoundError):
         array[:10] = 1
-    assert tree(tmp_path) == before
+    assert files(tmp_path) == before
     (tmp_path / "elsewhere").rename(tmp_path / "x" / path)
     array[:10] = 1
     assert array[:].tolist() == [1] * 10 + [0] * 30
@@ -88,7 +85,7 @@ def test_an_empty_directory_in_its_place(tmp_path: Path) -> None:
         array[0]
     with pytest.raises(tegula.NotFoundError):
         array[:10] = 1
-    assert not tree(tmp_path / "x")
+    assert not files(tmp_path / "x")
 
 
 @pytest.mark.parametrize("format", ["zarr3", "zarr2", "zarr1"])

@@ -105,11 +105,16 @@ def test_a_window_does_not_take_the_shard_on_s3(s3_server: Any, proxied: Callabl
     store = FsspecStore(fs, bucket.name)
     for key, value in documents(DATA).items():
         store.set(key, value)
+    check_windows(store, DATA, proxy, executor)
+
+
+def check_windows(store: FsspecStore, data: Any, proxy: Proxy, executor: str) -> None:
+    """Read windows of an array, each of which must take less than a quarter of it."""
     with using(executor):
         array = tegula.open_array(store, mode="r")
         for window in WINDOWS:
             with proxy.counted() as seen:
-                assert np.array_equal(array[window], DATA[window])
+                assert np.array_equal(array[window], data[window])
             assert 0 < sum(request.sent for request in seen if request.method == "GET") < DATA.nbytes / 4
 
 
@@ -125,12 +130,7 @@ def test_a_window_does_not_take_the_shard_of_a_web_server(
             (folder / key).parent.mkdir(parents=True, exist_ok=True)
             (folder / key).write_bytes(value)
         store = FsspecStore(HTTPFileSystem(), bucket.through(proxy.endpoint).url)
-        with using(executor):
-            array = tegula.open_array(store, mode="r")
-            for window in WINDOWS:
-                with proxy.counted() as seen:
-                    assert np.array_equal(array[window], data[window])
-                assert 0 < sum(request.sent for request in seen if request.method == "GET") < DATA.nbytes / 4
+        check_windows(store, data, proxy, executor)
 
 
 @pytest.mark.slow

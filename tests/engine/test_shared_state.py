@@ -14,10 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.effort import amount
+from tests.stores.counting import count_up
 
 import tegula
 from tegula import config
-from tegula.errors import AlreadyExistsError, ConflictError, NotFoundError
+from tegula.errors import AlreadyExistsError, NotFoundError
 from tegula.stores import MemoryStore
 
 THREADS = 5
@@ -100,14 +101,7 @@ def test_no_update_of_a_value_in_memory_is_lost() -> None:
     stores = [MemoryStore({"k": b"0"}) for _ in range(2)]
 
     def work(random: np.random.Generator, thread: int, number: int) -> None:
-        store = stores[thread % 2]
-        while True:
-            value, generation = store.get("k", with_generation=True)
-            try:
-                store.set("k", b"%d" % (int(value) + 1), if_generation=generation)
-                return
-            except ConflictError:
-                pass
+        count_up(stores[thread % 2], "k", 1)
 
     calls = together(work)
     assert [int(store.get("k") or b"") for store in stores] == [sum(calls[::2]), sum(calls[1::2])]

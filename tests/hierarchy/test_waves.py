@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.mixtures import build
 from waves import WaveStore
 
 import tegula
@@ -115,24 +116,6 @@ def test_a_large_group_is_opened_by_parts(monkeypatch: pytest.MonkeyPatch) -> No
 
 NAMES = st.sampled_from(["a", "b", "c"])
 NODES = st.sampled_from(["zarr3", "zarr2", "zarr1", "bcolz", "group zarr3", "group zarr2", "table", "broken", "file"])
-
-
-def build(store: Store, nodes: list[tuple[str, str]]) -> None:
-    """Write nodes wherever that is possible, as different programs do in one directory."""
-    for path, kind in nodes:
-        try:
-            if kind == "broken":
-                store.set(f"{path}/.zarray", b"{")
-            elif kind == "file":
-                store.set(f"{path}/notes.txt", b"text")
-            elif kind == "table":
-                tegula.create_table(store, {"u": [1, 2], "v": [3.0, 4.0]}, path=path, format="bcolz")
-            elif kind.startswith("group"):
-                tegula.create_group(store, path=path, format=kind[6:], attributes={"name": path})
-            else:
-                tegula.create_array(store, path=path, shape=(len(path), 2), dtype="i4", format=kind)
-        except tegula.TegulaError:
-            continue
 
 
 def looks(store: Store, root: str) -> list[object]:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.mixtures import build
 from waves import RangedWaveStore, WaveStore
 
 import tegula
@@ -127,28 +128,6 @@ NODES = st.sampled_from(
 )
 
 
-def build(store: Store, nodes: list[tuple[str, str]]) -> None:
-    """Write nodes wherever that is possible, and faults among them."""
-    for path, kind in nodes:
-        try:
-            if kind == "broken":
-                store.set(f"{path}/.zarray", b"{")
-            elif kind == "file":
-                store.set(f"{path}/notes.txt", b"text")
-            elif kind == "chunk":
-                store.set(f"{path}/c/0", b"damaged")
-            elif kind == "link":
-                store.set(f"{path}/._x", b"")
-            elif kind == "table":
-                tegula.create_table(store, {"u": [1, 2], "v": [3.0, 4.0]}, path=path, format="bcolz")
-            elif kind.startswith("group"):
-                tegula.create_group(store, path=path, format=kind[6:], attributes={"name": path}).consolidate()
-            else:
-                tegula.create_array(store, path=path, shape=(len(path), 2), dtype="i4", format=kind)[0] = 3
-        except tegula.TegulaError:
-            continue
-
-
 def results(store: Store, others: Store, most: int) -> list[object]:
     found: list[object] = []
     for job in (
@@ -179,7 +158,7 @@ def test_jobs_find_the_same_in_remote_and_local_stores(
 ) -> None:
     local, changed = MemoryStore(), MemoryStore()
     for store, more in ((local, []), (changed, changes)):
-        build(store, [("", "group zarr3"), *nodes, *more])
+        build(store, [("", "group zarr3"), *nodes, *more], filled=True)
     remotes = []
     for original in (local, changed):
         remote = WaveStore(concurrency=4)

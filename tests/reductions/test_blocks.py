@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from tegula.metadata.data_types import as_data_type
-from tegula.reductions import Reduction, blocks
+from tegula.reductions import blocks
+from tegula.reductions.blocks import Reduction
 
 pytestmark = pytest.mark.once(executors="none")
 

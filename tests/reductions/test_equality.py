@@ -9,7 +9,7 @@ import pytest
 
 from tegula.metadata.data_types import DataType, as_data_type
 from tegula.metadata.json_values import equal_json
-from tegula.reductions import are_comparable, equal_values
+from tegula.reductions.equality import are_comparable, equal_values
 
 pytestmark = pytest.mark.once(executors="none")
 

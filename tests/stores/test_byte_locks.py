@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from tests.stores.counting import count_up
 from tests.waiting import run_threads
 
 import tegula
@@ -204,18 +205,7 @@ def test_values_conditions_locks_and_leftovers(tmp_path: Path) -> None:
 def test_no_update_is_lost(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     store.set("n", b"0")
-
-    def add() -> None:
-        done = 0
-        while done < 20:
-            raw, generation = store.get("n", with_generation=True)
-            try:
-                store.set("n", b"%d" % (int(raw) + 1), if_generation=generation)
-                done += 1
-            except ConflictError:
-                pass
-
-    run_threads(Thread(target=add) for _ in range(3))
+    run_threads(Thread(target=count_up, args=(store, "n", 20)) for _ in range(3))
     assert store.get("n") == b"60"
 
 

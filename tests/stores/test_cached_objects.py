@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.servers.buckets import Bucket, Server
+from tests.stores.counting import COUNT_UP
 
 import tegula
 from tegula import CachedStore
@@ -186,20 +187,14 @@ def test_a_restored_generation_that_is_no_longer_there_is_a_conflict(s3_server: 
         assert opened(bucket).get("k") in (b"other", None)
 
 
-_COUNT = """
+_COUNT = f"""{COUNT_UP}
 import sys, json, tegula
 from tegula.stores.objects.urls import open_url
 url, options, directory, number = sys.argv[1:]
 for _ in range(int(number)):
     # each time as a process that has just begun, which knows the generation from files
     store = tegula.CachedStore(open_url(url, json.loads(options)), directory, 10**6, recheck="open")
-    while True:
-        value, generation = store.get("n", with_generation=True)
-        try:
-            store.set("n", b"%d" % (int(value) + 1), if_generation=generation)
-            break
-        except tegula.ConflictError:
-            pass
+    count_up(store, "n", 1)
 """
 
 

@@ -9,22 +9,23 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.folders import files
+from tests.stores.counting import COUNT_UP
 from tests.waiting import join, until
 
 import tegula
 from tegula.errors import ReadOnlyError, StoreError
+from tegula.runtime import system
 from tegula.stores import LocalStore
 from tegula.stores.local import directories
+from tegula.stores.local.open_files import Held
 
 resource = pytest.importorskip("resource")
 pytestmark = [pytest.mark.once(executors="none"), pytest.mark.usefixtures("by_reference")]
-
-
-def files(folder):
-    return sorted(str(path.relative_to(folder)) for path in Path(folder).rglob("*"))
 
 
 def run(script, *arguments):
@@ -108,18 +109,25 @@ def test_a_failed_write_leaves_the_old_value(tmp_path, monkeypatch, call, nth, n
     assert files(tmp_path) == ["a", "a/b"]
 
 
+@contextmanager
+def limited(what, most):
+    """Limit a resource of this process."""
+    limits = resource.getrlimit(what)
+    resource.setrlimit(what, (most, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(what, limits)
+
+
 def test_a_file_that_may_grow_no_further(tmp_path):
     store = LocalStore(tmp_path)
     store.set("a/b", b"old")
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
-    try:
+    with limited(resource.RLIMIT_FSIZE, 1000):
         for key in ["a/b", "new/key"]:
             with pytest.raises(StoreError, match="too large") as caught:
                 store.set(key, bytes(5000))
             assert caught.value.key == key
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert store.get("a/b") == b"old"
     assert files(tmp_path) == ["a", "a/b"]
 
@@ -127,14 +135,10 @@ def test_a_file_that_may_grow_no_further(tmp_path):
 def test_too_many_open_files_are_no_missing_values(tmp_path):
     store = LocalStore(tmp_path)
     store.set("a/b", b"old")
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
-    try:
+    with limited(resource.RLIMIT_NOFILE, 0):
         for operation in (lambda: store.get("a/b"), lambda: store.set("a/b", b"new"), lambda: [*store.list()]):
             with pytest.raises(StoreError, match="open files"):
                 operation()
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert store.get("a/b") == b"old"
 
 
@@ -296,20 +300,7 @@ print([*store.list()])
 
 # --- other processes
 
-COUNT = """
-import sys
-from tegula.errors import ConflictError
-from tegula.stores import LocalStore
-store = LocalStore(sys.argv[1])
-for _ in range(int(sys.argv[2])):
-    while True:
-        value, generation = store.get("c/n", with_generation=True)
-        try:
-            store.set("c/n", b"%d" % (int(value or b"0") + 1), if_generation=generation)
-            break
-        except ConflictError:
-            pass
-"""
+COUNT = f"{COUNT_UP}\nimport sys\ncount_up(LocalStore(sys.argv[1]), 'c/n', int(sys.argv[2]))"
 
 
 @pytest.mark.slow
@@ -418,6 +409,34 @@ def test_reclaim_removes_files_of_dead_writers_but_not_of_live_ones(tmp_path):
         assert (tmp_path / "a/.tegula-4-0.tmp").exists()
     assert store.reclaim("a/") == 1
     assert sorted(store.list()) == ["a/b/c", "a/d", "e", "link/b/c", "link/d"]
+
+
+@pytest.mark.parametrize("with_fds", [True, False])
+def test_a_dead_writer_stays_locked_until_all_it_left_is_gone(tmp_path, monkeypatch, with_fds):
+    """Its owner could otherwise lock a directory that is being removed, and go on in it."""
+    monkeypatch.setattr(system, "HAS_DIRECTORY_FDS", with_fds)
+    names = [".tegula-1-0.tmp", ".tegula-2-0.tmp"]
+    (tmp_path / names[0]).write_bytes(b"part of")
+    (tmp_path / names[1] / "new/c").mkdir(parents=True)
+    for name in ("new/zarr.json", "new/c/0", ".tegula-lock-owner"):
+        (tmp_path / names[1] / name).write_bytes(b"x")
+    removed, real = [], os.unlink
+
+    def unlink(path, *, dir_fd=None):
+        removed.append(os.path.basename(path))
+        lock = next(tmp_path / name for name in names if name in path)
+        if not with_fds and lock.is_dir():
+            lock /= ".tegula-lock-owner"
+        with Held() as held:
+            fd = held.open(str(lock), os.O_RDONLY)
+            is_last = not with_fds and removed[-1] == lock.name == ".tegula-lock-owner"
+            assert held.lock(fd, str(lock), wait=False) == is_last, f"{lock} when {path} is deleted"
+        real(path, dir_fd=dir_fd)
+
+    monkeypatch.setattr(system.files, "unlink", unlink)
+    assert LocalStore(tmp_path).reclaim() == 2
+    assert os.listdir(tmp_path) == []
+    assert removed.index("0") < removed.index(".tegula-lock-owner")
 
 
 @pytest.mark.parametrize("by", ["delete", "delete_prefix"])

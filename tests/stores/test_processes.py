@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests import effort
+from tests.stores.counting import COUNT_UP
 
 import tegula
 from tegula.jobs.owners import Owner
@@ -19,20 +20,7 @@ pytestmark = pytest.mark.slow
 
 _UPDATES = effort.amount("UPDATES", 100, 400)
 _SECONDS = 3
-_ADDS = """
-import sys
-from tegula.errors import ConflictError
-from tegula.stores import LocalStore
-store = LocalStore(sys.argv[1])
-done = 0
-while done < int(sys.argv[2]):
-    raw, generation = store.get("n", with_generation=True)
-    try:
-        store.set("n", b"%d" % (int(raw) + 1), if_generation=generation)
-        done += 1
-    except ConflictError:
-        pass
-"""
+_ADDS = f"{COUNT_UP}\nimport sys\ncount_up(LocalStore(sys.argv[1]), 'n', int(sys.argv[2]))"
 _WRITES = """
 import sys, time
 from tegula.stores import LocalStore

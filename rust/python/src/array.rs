@@ -94,7 +94,7 @@ impl Array {
     /// Whether the store itself checks that what it reads and writes belongs to the node; otherwise the caller has to.
     #[getter]
     fn checks(&self) -> bool {
-        !matches!(self.source, Source::Asked(_))
+        !matches!(self.source, Source::Asked(_) | Source::Plain(..))
     }
 
     /// Read a selection of ints and slices; `None` if this method does not support it, or if the array has become shorter

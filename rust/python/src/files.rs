@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use pyo3::buffer::PyBuffer;
+#[cfg(target_os = "linux")]
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 #[cfg(target_os = "linux")]

@@ -1,15 +1,20 @@
 //! Stores of the kernel: local files, or a store in Python.
 
+use std::ffi::OsString;
 use std::sync::Arc;
 
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
-use tegula_kernel::stores::Store;
+#[cfg(target_os = "linux")]
+use tegula_kernel::backoff;
 #[cfg(target_os = "linux")]
 use tegula_kernel::stores::local;
-use tegula_kernel::{Error, Result, backoff};
+use tegula_kernel::stores::{Expected, Store, Value, plain};
+use tegula_kernel::{Error, Result};
 
 use crate::asked::{Asked, Reader, Roomy};
+use crate::attaching::attach;
+use crate::errors::foreign;
 #[cfg(target_os = "linux")]
 use crate::files::Files;
 use crate::files::LocalFiles;
@@ -18,6 +23,7 @@ use crate::files::LocalFiles;
 #[pyclass(frozen, module = "tegula._kernel")]
 pub struct PythonStore {
     store: Arc<Asked>,
+    files: Option<Arc<plain::PlainFiles>>,
 }
 
 #[pymethods]
@@ -25,8 +31,12 @@ impl PythonStore {
     /// `ranged` says whether values are read by parts, `concurrency` how many requests should be under way at once.
     ///
     /// A far store has a `reader` (`tegula.engine.reading.remote.ShardReader`), and chunks of up to `content` bytes.
+    ///
+    /// A store of files has a function `locate`, so that the kernel reads them. It checks the directory of a prefix, and
+    /// returns its path, or `None` if there is nothing; `exact` says that the file system distinguishes case.
     #[new]
-    #[pyo3(signature = (store, ranged, concurrency=0, reader=None, content=0))]
+    #[pyo3(signature = (store, ranged, concurrency=0, reader=None, content=0, locate=None, exact=false))]
+    #[expect(clippy::too_many_arguments, reason = "the parts of a description")]
     fn new(
         py: Python<'_>,
         store: Py<PyAny>,
@@ -34,9 +44,24 @@ impl PythonStore {
         concurrency: usize,
         reader: Option<Py<PyAny>>,
         content: u64,
+        locate: Option<Py<PyAny>>,
+        exact: bool,
     ) -> PyResult<PythonStore> {
         let reader = reader.map(|reader| Reader::new(reader.bind(py), content)).transpose()?;
-        Ok(PythonStore { store: Arc::new(Asked { store, ranged, concurrency, reader }) })
+        let files = locate.map(|locate| {
+            let locate = move |parent: &str| {
+                attach(|py| {
+                    locate.call1(py, (parent,)).and_then(|found| found.extract::<Option<OsString>>(py)).map_err(
+                        |error| {
+                            // the store's own way says what is wrong; a signal ends the operation
+                            if error.is_instance_of::<PyException>(py) { Error::Unusual } else { foreign(error) }
+                        },
+                    )
+                })
+            };
+            Arc::new(plain::PlainFiles::new(Box::new(locate), exact))
+        });
+        Ok(PythonStore { store: Arc::new(Asked { store, ranged, concurrency, reader }), files })
     }
 }
 
@@ -44,16 +69,23 @@ impl PythonStore {
 pub enum Source {
     /// A Python store.
     Asked(Arc<Asked>),
+    /// A Python store of files, which the kernel reads itself.
+    Plain(Arc<plain::PlainFiles>, Arc<Asked>),
     /// Local files, and the Python store for anything unusual.
     #[cfg(target_os = "linux")]
     Files(Arc<local::LocalFiles>, Arc<Asked>),
 }
 
+#[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "only the store of local files needs them"))]
 impl Source {
     /// The kernel's side of one of the classes above.
     pub fn new(store: &Bound<'_, PyAny>) -> PyResult<Source> {
         if let Ok(store) = store.cast::<PythonStore>() {
-            return Ok(Source::Asked(store.get().store.clone()));
+            let PythonStore { store, files } = store.get();
+            return Ok(match files {
+                Some(files) => Source::Plain(files.clone(), store.clone()),
+                None => Source::Asked(store.clone()),
+            });
         }
         let Ok(store) = store.cast::<LocalFiles>() else {
             return Err(PyTypeError::new_err("this is not a store of the kernel"));
@@ -68,7 +100,7 @@ impl Source {
     /// The shape that the array is known to have now, if one of `shape` would end beyond it; never for a store in Python.
     pub fn cuts(&self, shape: &[u64]) -> Option<Vec<u64>> {
         match self {
-            Source::Asked(_) => None,
+            Source::Asked(_) | Source::Plain(..) => None,
             #[cfg(target_os = "linux")]
             Source::Files(files, _) => files.cuts(shape),
         }
@@ -88,6 +120,7 @@ impl Source {
                 Some(room) => work(&Roomy { store, _room: room }),
                 None => work(store.as_ref()),
             },
+            Source::Plain(files, slow) => work(&Plain { fast: files.reading(hint), slow }),
             #[cfg(target_os = "linux")]
             Source::Files(files, slow) => {
                 for attempt in 0..backoff::ATTEMPTS {
@@ -100,6 +133,34 @@ impl Source {
                 Err(Error::Conflict)
             }
         }
+    }
+}
+
+/// Files that the kernel reads, and a Python store for anything else, for one operation.
+pub struct Plain<'s> {
+    fast: plain::Reading<'s>,
+    slow: &'s Asked,
+}
+
+impl Store for Plain<'_> {
+    fn open(&self, key: &str) -> Result<Option<Box<dyn Value + '_>>> {
+        self.fast.open(key)
+    }
+
+    fn open_for_change(&self, key: &str) -> Result<Option<Box<dyn Value + '_>>> {
+        self.slow.open_for_change(key)
+    }
+
+    fn set(&self, key: &str, parts: &[&[u8]], expected: Option<&Expected>) -> Result<()> {
+        self.slow.set(key, parts, expected)
+    }
+
+    fn delete(&self, key: &str, expected: Option<&Expected>) -> Result<()> {
+        self.slow.delete(key, expected)
+    }
+
+    fn slow(&self) -> Option<&dyn Store> {
+        Some(self.slow)
     }
 }
 
@@ -123,11 +184,12 @@ impl Near<'_> {
     }
 }
 
+#[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "only the store of local files needs them"))]
 impl Source {
     /// The store, for an operation on single chunks of several arrays.
     pub fn near(&self, (prefix, hint): (&str, usize)) -> Result<Near<'_>> {
         match self {
-            Source::Asked(store) => Ok(Near::Asked(store)),
+            Source::Asked(store) | Source::Plain(_, store) => Ok(Near::Asked(store)),
             #[cfg(target_os = "linux")]
             Source::Files(files, slow) => Ok(Near::Files(Files { fast: files.writing(prefix, hint)?, slow })),
         }
@@ -136,7 +198,7 @@ impl Source {
     /// Whether any of these keys has a value; `Unusual` if only the Python store can tell.
     pub fn any(&self, keys: impl Iterator<Item = String>) -> Result<bool> {
         match self {
-            Source::Asked(_) => Err(Error::Unusual),
+            Source::Asked(_) | Source::Plain(..) => Err(Error::Unusual),
             #[cfg(target_os = "linux")]
             Source::Files(files, _) => files.any(keys),
         }
@@ -149,7 +211,7 @@ impl Source {
         holds: &mut dyn FnMut() -> Result<bool>,
     ) -> Result<bool> {
         match self {
-            Source::Asked(_) => Err(Error::Unusual),
+            Source::Asked(_) | Source::Plain(..) => Err(Error::Unusual),
             #[cfg(target_os = "linux")]
             Source::Files(files, _) => files.delete_all(keys, holds),
         }

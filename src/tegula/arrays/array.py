@@ -17,7 +17,6 @@ from tegula.arrays import selecting
 from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import Node
 from tegula.arrays.selecting import ArraySelection, Indexer, MakePlan
-from tegula.config import check_missing_chunks
 from tegula.engine.stored.array import StoredArray
 from tegula.errors import MetadataError, SelectionError
 from tegula.metadata.nodes import ArrayMetadata
@@ -289,7 +288,7 @@ class Array(Node):
 
     @missing_chunks.setter
     def missing_chunks(self, value: str | None) -> None:
-        checked = None if value is None else check_missing_chunks(value)
+        checked = engine.missing_rule(value)
         with self.metadata_lock():
             self.stored = replace(self.stored, missing_chunks=checked)
 

@@ -1,4 +1,4 @@
-"""Chunks of an array: their number, the region that each holds, and a search for a value chunk by chunk."""
+"""Regions of an array: of ints and slices, and of each chunk; and a search for a value chunk by chunk."""
 
 from __future__ import annotations
 
@@ -11,12 +11,25 @@ import numpy as np
 from tegula.engine import StoredArray, part_of
 from tegula.engine.stored.visiting import cells, stored_inside
 from tegula.errors import SelectionError
-from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
+from tegula.indexing.normalise import itemise
+from tegula.metadata.chunk_grids import ChunkGrid, as_slice, regular_grid
 from tegula.views.operators import OperationError
 
-__all__ = ["Region", "are_whole_chunks", "count_stored", "holds", "inner_grid", "regions"]
+__all__ = [
+    "Indices",
+    "Region",
+    "are_whole_chunks",
+    "count_stored",
+    "holds",
+    "indices_of",
+    "inner_grid",
+    "regions",
+    "selection_of",
+]  # fmt: skip
 
 Region = tuple[slice, ...]
+Indices = tuple[int | range, ...]
+"""The index, or the indices, along each axis."""
 
 
 def inner_grid(array: StoredArray) -> ChunkGrid:
@@ -53,7 +66,7 @@ def regions(shape: tuple[int, ...], grid: ChunkGrid, selection: Any = None) -> I
     >>> [*regions((5,), regular_grid((2,)), slice(1, 4))]
     [(slice(1, 2, None),), (slice(2, 4, None),)]
     """
-    bounds = _bounds(selection, shape)
+    bounds = [*_bounds(selection, shape)]
     box = []
     for axis, (start, stop) in zip(grid.axes, bounds):
         box.append((int(axis.locate(start)), int(axis.locate(stop - 1)) + 1) if start < stop else (0, 0))
@@ -85,37 +98,51 @@ def are_whole_chunks(grid: ChunkGrid, part: Sequence[int | slice], shape: Sequen
     return True
 
 
-def _bounds(selection: Any, shape: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Return start and stop of a selection along each axis."""
-    items: Sequence[Any] = selection if isinstance(selection, tuple) else () if selection is None else (selection,)
-    dots = [position for position, item in enumerate(items) if item is Ellipsis]
-    if len(dots) > 1:
-        raise SelectionError(f"a selection can have only one ellipsis: {selection!r:.80}")
-    if dots:
-        position = dots[0]
-        more = [slice(None)] * (len(shape) - len(items) + 1)
-        items = (*items[:position], *more, *items[position + 1 :])
-    if len(items) > len(shape):
-        raise SelectionError(f"{selection!r:.80} has more than {len(shape)} dimensions")
-    out = []
-    for item, size in zip((*items, *[slice(None)] * (len(shape) - len(items))), shape):
-        if isinstance(item, slice) and item.step in (None, 1):
+def indices_of(selection: Any, shape: tuple[int, ...]) -> Indices:
+    """Return the index or the indices along each axis that ints and slices select.
+
+    Raises
+    ------
+    SelectionError
+        If the selection does not fit the array, or is not made of ints and slices.
+
+    Examples
+    --------
+    >>> indices_of((..., slice(3, None, -2), -1), (2, 5, 6))
+    (range(0, 2), range(3, -1, -2), 5)
+    """
+    found: list[int | range] = []
+    for item in itemise(selection, shape):
+        if isinstance(item, slice):
             try:
-                start, stop, _ = item.indices(size)
-            except TypeError as error:
+                found.append(range(*item.indices(shape[len(found)])))
+            except (TypeError, ValueError) as error:
                 raise SelectionError(f"{item!r:.80} is not a slice: {error}") from error
-            out.append((start, max(start, stop)))
-        elif hasattr(item, "__index__") and not isinstance(item, bool):
-            try:
-                number = int(item.__index__())
-            except TypeError as error:
-                raise SelectionError(f"{item!r:.60} is not a single index: {error}") from error
-            if not -size <= number < size:
-                raise SelectionError(f"index {number} is out of range for an axis of length {size}")
-            out.append((number % size, number % size + 1))
-        else:
-            raise SelectionError(f"chunks are selected by ints and slices with steps of 1, not by {item!r:.60}")
-    return out
+        elif isinstance(item, int):
+            found.append(item)
+        elif item is not ...:
+            raise SelectionError(f"a part is selected by ints and slices, not by {selection!r:.80}")
+    return tuple(found)
+
+
+def selection_of(indices: Indices) -> tuple[int | slice, ...]:
+    """Return the selection of some indices.
+
+    Examples
+    --------
+    >>> selection_of((range(3, -1, -2), 5))
+    (slice(3, None, -2), 5)
+    """
+    return tuple(as_slice(item) if isinstance(item, range) else item for item in indices)
+
+
+def _bounds(selection: Any, shape: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+    """Yield start and stop of a selection along each axis."""
+    for item in indices_of(... if selection is None else selection, shape):
+        axis = item if isinstance(item, range) else range(item, item + 1)
+        if axis.step != 1:
+            raise SelectionError(f"chunks are selected by ints and slices with steps of 1, not by {selection!r:.60}")
+        yield axis.start, max(axis.start, axis.stop)
 
 
 def holds(array: Any, value: object) -> bool:

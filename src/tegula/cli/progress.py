@@ -17,8 +17,8 @@ from tegula.cli.targets import Node
 from tegula.display.markup import printable
 from tegula.errors import TegulaError
 from tegula.extracts.windows import Window
+from tegula.hierarchy.walking import arrays_below, with_known_members
 from tegula.jobs.managing import Done
-from tegula.jobs.units import arrays_below, with_known_members
 from tegula.runtime.quantities import human_bytes, human_seconds
 
 __all__ = ["amounts", "byte_line", "progress_line", "reading_line"]

@@ -13,12 +13,12 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from tegula.codecs.rounding import MODES, float_format, round_big_integers, round_to_format, round_to_integers
 from tegula.codecs.stages import REQUIRED, ArrayCodec, Chunk, Context, Decoder, Shape, check_options, option
 from tegula.errors import CodecError, MetadataError, TegulaError
 from tegula.metadata.data_types import EXTENDED, EXTENDED_DTYPES, DataType, data_type_from_json
 from tegula.metadata.fill_value_json import fill_from_json
 from tegula.metadata.nodes import CodecSpec
+from tegula.metadata.rounding import MODES, float_format, round_big_integers, round_to_format, round_to_integers
 
 __all__ = ["CastValue", "build", "cast"]
 

@@ -7,7 +7,7 @@ from tegula.runtime.deferred import on_first_use
 if TYPE_CHECKING:
     from tegula.engine.concurrency.retries import back_off
     from tegula.engine.copying.chunk_copies import part_of
-    from tegula.engine.copying.chunks import Moved, can_copy_chunks, copier_of, copy_chunks
+    from tegula.engine.copying.chunks import can_copy_chunks
     from tegula.engine.copying.verifying import check_complete, verify_chunk
     from tegula.engine.documents.finding import has_node, implicit_group, read_node
     from tegula.engine.documents.forgetting import forget
@@ -15,20 +15,18 @@ if TYPE_CHECKING:
     from tegula.engine.documents.unpickled import fingerprint, read_unpickled
     from tegula.engine.lengths.appending import append
     from tegula.engine.lengths.atomic_append import append_rows, level_rows, resize_rows
-    from tegula.engine.lengths.resizing import Change, cut_off, grown, make_room, resize
+    from tegula.engine.lengths.resizing import resize
     from tegula.engine.nodes.changing import create_documents, update_documents
     from tegula.engine.nodes.creating import complete_array, create_array, create_node, discard_array, is_draft
     from tegula.engine.nodes.opening import stored_array
     from tegula.engine.reading.executors import empty, read, read_part, write
     from tegula.engine.reading.futures import Future, load, start, start_alone, wait_for
     from tegula.engine.reading.kernel import reads_in_kernel
-    from tegula.engine.stored.array import StoredArray, physical_memory
+    from tegula.engine.stored.array import StoredArray, missing_rule, physical_memory
     from tegula.engine.stored.reach import Reach
 
 __all__ = [
-    "Change",
     "Future",
-    "Moved",
     "Reach",
     "StoredArray",
     "append",
@@ -37,24 +35,20 @@ __all__ = [
     "can_copy_chunks",
     "check_complete",
     "complete_array",
-    "copier_of",
-    "copy_chunks",
     "create_array",
     "create_documents",
     "create_node",
-    "cut_off",
     "discard_array",
     "empty",
     "fetch_documents",
     "fingerprint",
     "forget",
-    "grown",
     "has_node",
     "implicit_group",
     "is_draft",
     "level_rows",
     "load",
-    "make_room",
+    "missing_rule",
     "part_of",
     "physical_memory",
     "read",
@@ -81,7 +75,7 @@ _HOMES = {
     "nodes.changing": "create_documents update_documents",
     "copying.chunk_copies": "part_of",
     "documents.unpickled": "fingerprint read_unpickled",
-    "copying.chunks": "Moved can_copy_chunks copier_of copy_chunks",
+    "copying.chunks": "can_copy_chunks",
     "nodes.creating": "complete_array create_array create_node discard_array is_draft",
     "documents.reading": "fetch_documents read_metadata",
     "reading.executors": "empty read read_part write",
@@ -90,9 +84,9 @@ _HOMES = {
     "reading.futures": "Future load start start_alone wait_for",
     "nodes.opening": "stored_array",
     "stored.reach": "Reach",
-    "lengths.resizing": "Change cut_off grown make_room resize",
+    "lengths.resizing": "resize",
     "concurrency.retries": "back_off",
-    "stored.array": "StoredArray physical_memory",
+    "stored.array": "StoredArray missing_rule physical_memory",
     "copying.verifying": "check_complete verify_chunk",
 }
 

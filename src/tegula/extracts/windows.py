@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.arrays.array import Array
+from tegula.arrays.chunk_regions import indices_of, selection_of
 from tegula.indexing import split_fields
-from tegula.indexing.normalise import itemise
-from tegula.metadata.chunk_grids import as_slice
 from tegula.metadata.conventions import Conventions
 from tegula.tables.table import Table
 
@@ -130,7 +129,7 @@ class Window:
     def read(self) -> npt.NDArray[Any]:
         """Read all values."""
         # ints are read as slices: an element of an object array may be no array
-        parts = tuple(as_slice(axis if isinstance(axis, range) else range(axis, axis + 1)) for axis in self.axes)
+        parts = selection_of(tuple(axis if isinstance(axis, range) else range(axis, axis + 1) for axis in self.axes))
         found = self.array[(*self.fields, *(parts or (...,)))]
         if self.conventions is not None:
             found = self.conventions.decode(np.asarray(found, self.conventions.stored))
@@ -188,12 +187,9 @@ def window(
         If the selection does not fit the array.
     """
     array = _Records(node) if isinstance(node, Table) else node
-    names, rest = split_fields(tuple(as_slice(item) if isinstance(item, range) else item for item in selection))
+    names, rest = split_fields(selection_of(selection))
     fields = () if names is None else (names,)
-    items: list[Any] = [item for item in itemise(rest, array.shape) if item is not ...]  # ints and slices
-    axes = tuple(
-        range(*item.indices(size)) if isinstance(item, slice) else item for item, size in zip(items, array.shape)
-    )
+    axes = indices_of(rest, array.shape)
     nothing: tuple[Any, ...] = (slice(0, 0),) * array.ndim or (...,)
     sample = np.asarray(array[(*fields, *nothing)])  # read for its data type
     dtype = array.dtype if not fields else sample.dtype

@@ -1,6 +1,6 @@
 """Writers of a window as npy, raw bytes, csv, JSON or plain text, block by block.
 
-For a terminal, csv and plain text have escapes for the letters of text that would control it; JSON always has.
+A caller may replace the letters of csv and plain text that would control a terminal; JSON has escapes for them.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from tegula.display.markup import printable
 from tegula.errors import UnsupportedError
 from tegula.extracts.values import array_to_json, json_text
 from tegula.extracts.windows import Window
 
-__all__ = ["SUFFIXES", "TERMINAL_WRITERS", "WRITERS", "write_csv", "write_json", "write_npy", "write_raw", "write_text"]
+__all__ = ["SUFFIXES", "WRITERS", "write_csv", "write_json", "write_npy", "write_raw", "write_text", "writer"]
 
+Show: TypeAlias = Callable[[str], str]
 _TEXT_ELEMENTS: Final = 2**16  # converted at once: Python objects and text take a multiple of their size
 
 
@@ -40,16 +40,16 @@ def write_raw(window: Window) -> Iterator[bytes]:
         yield values.tobytes()
 
 
-def write_csv(window: Window, shown: bool = False) -> Iterator[bytes]:
+def write_csv(window: Window, show: Show | None = None) -> Iterator[bytes]:
     """Yield csv: a line for each row (2-d) or element (1-d); structured elements have a header line of field names."""
     if len(window.shape) > 2:
         raise UnsupportedError(f"csv can't hold {len(window.shape)} dimensions; use json, or select two of them")
     names = window.dtype.names if len(window.shape) < 2 else None
     if names is not None:
-        yield _lines([names], shown)
+        yield _lines([names], show)
     for block in window.blocks():
         for values in _small(np.atleast_1d(block)):
-            yield _lines(_cells(values), shown)
+            yield _lines(_cells(values), show)
 
 
 def _cells(values: npt.NDArray[Any]) -> list[list[Any]]:
@@ -65,7 +65,7 @@ def _cells(values: npt.NDArray[Any]) -> list[list[Any]]:
     return rows
 
 
-def write_text(window: Window, shown: bool = False) -> Iterator[bytes]:
+def write_text(window: Window, show: Show | None = None) -> Iterator[bytes]:
     """Yield text for `numpy.loadtxt`: elements separated by spaces, and 2-d slices by an empty line.
 
     Field names are in a comment at the top. Booleans are 1 and 0, complex numbers are written as ``(1+2j)``, and text
@@ -73,18 +73,18 @@ def write_text(window: Window, shown: bool = False) -> Iterator[bytes]:
     """
     names = window.dtype.names if len(window.shape) < 2 else None
     if names is not None:
-        yield b"# " + _lines([names], shown, " ")
+        yield b"# " + _lines([names], show, " ")
     for number, plane in enumerate(_planes(window)):
         if number:
             yield b"\n"
         for block in plane:
             for values in _small(np.atleast_1d(block)):
                 if values.dtype.kind == "b":
-                    yield _lines(_cells(values.astype("u1")), shown, " ")
+                    yield _lines(_cells(values.astype("u1")), show, " ")
                 elif values.dtype.kind == "c":
-                    yield _lines(_cells(values.astype(object).astype("U")), shown, " ")
+                    yield _lines(_cells(values.astype(object).astype("U")), show, " ")
                 else:
-                    yield _lines(_cells(values), shown, " ")
+                    yield _lines(_cells(values), show, " ")
 
 
 def _planes(window: Window) -> Iterator[Iterator[npt.NDArray[Any]]]:
@@ -145,9 +145,9 @@ def _cell(value: Any) -> Any:
     return json_text(value) if isinstance(value, (bool, list, dict)) else value
 
 
-def _lines(rows: Any, shown: bool, delimiter: str = ",") -> bytes:
-    if shown:
-        rows = [[printable(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+def _lines(rows: Any, show: Show | None, delimiter: str = ",") -> bytes:
+    if show is not None:
+        rows = [[show(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator="\n", delimiter=delimiter).writerows(rows)
     return text.getvalue().encode(errors="backslashreplace")
@@ -180,11 +180,13 @@ WRITERS: Mapping[str, Callable[[Window], Iterator[bytes]]] = {
     "raw": write_raw,
 }
 """The writers by the name of the output format."""
+_OF_LINES: Final = {"csv": write_csv, "text": write_text}  # JSON has escapes for what is not printable
 
-TERMINAL_WRITERS: Final[Mapping[str, Callable[[Window], Iterator[bytes]]]] = {
-    **WRITERS, "csv": partial(write_csv, shown=True), "text": partial(write_text, shown=True),
-}  # fmt: skip
-"""The writers whose output a terminal shows."""
+
+def writer(format: str, show: Show) -> Callable[[Window], Iterator[bytes]]:
+    """Return the writer of an output format for a terminal; `show` replaces letters of text that would control it."""
+    return partial(_OF_LINES[format], show=show) if format in _OF_LINES else WRITERS[format]
+
 
 SUFFIXES: Final[Mapping[str, str]] = {
     ".npy": "npy", ".csv": "csv", ".json": "json", ".txt": "text", ".text": "text", ".raw": "raw", ".bin": "raw",

@@ -67,12 +67,16 @@ class Format:
     shape_key : str
         Key of the document that states the shape of an array.
     parse : callable
-        Converts documents to metadata; returns ``None`` if there is no node of this format.
+        Converts the documents of a node, by key, to metadata; returns ``None`` if there is no node of this format.
+        Raises `MetadataError` if a document is not valid, and `UnsupportedError` if it describes an array that tegula
+        can't read.
     serialize : callable
-        Converts metadata to documents; unchanged parts keep their bytes.
+        Converts metadata to documents; unchanged parts keep their bytes. Raises `UnsupportedError` if an array does not
+        have the form that `adapt` returns.
     adapt : callable
-        Converts the metadata of an array of any format to a form that `serialize` writes; raises `UnsupportedError`
-        for what the format cannot express.
+        Converts the metadata of an array of any format, or a new one, to a form that `serialize` writes: the same
+        elements. Raises `UnsupportedError` for a data type, chunk grid, fill value or codec that the format can't
+        express, and `MetadataError` if a codec can't encode the elements or has options that are not valid.
     compressors : tuple of CodecSpec
         Default compressors of a new array.
     has_groups, has_tables, writable : bool

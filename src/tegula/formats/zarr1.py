@@ -56,23 +56,6 @@ _LZMA_DEFAULTS: Final = {"format": 1, "check": 0, "preset": 1, "filters": None}
 def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     """Read the documents of an array (Zarr v1, sections "Metadata" and "Attributes").
 
-    Parameters
-    ----------
-    documents : mapping of str to bytes
-        The documents of a node, by key.
-
-    Returns
-    -------
-    ArrayMetadata or None
-        ``None`` if there is no ``meta``.
-
-    Raises
-    ------
-    MetadataError
-        If a document is not valid.
-    UnsupportedError
-        If it describes an array that tegula can't read.
-
     Examples
     --------
     >>> array = parse({"meta": b'''{
@@ -187,13 +170,7 @@ def _fill_from_json(value: Any, data_type: DataType, key: str) -> Fill | None:
 
 
 def serialize(metadata: NodeMetadata) -> dict[str, bytes]:
-    """Write the documents of an array as zarr 1.1 writes them; documents that have not changed keep their bytes.
-
-    Raises
-    ------
-    UnsupportedError
-        If the array was read from the layout of zarr 0.4, or does not have the form that `adapt` returns.
-    """
+    """Write the documents of an array as zarr 1.1 writes them; documents that have not changed keep their bytes."""
     if not isinstance(metadata, ArrayMetadata):
         raise UnsupportedError("Zarr v1 has no groups")
     if metadata.format == OLD_NAME:
@@ -266,25 +243,7 @@ def _fill_to_json(fill: Fill | None, data_type: DataType) -> Any:
 
 
 def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
-    """Convert metadata to Zarr v1: the byte order in the dtype, C or F order, and at most one of its four compressors.
-
-    Parameters
-    ----------
-    metadata : ArrayMetadata
-        An array of any format, or a new one.
-
-    Returns
-    -------
-    ArrayMetadata
-        The same elements, in a form that `serialize` writes.
-
-    Raises
-    ------
-    MetadataError
-        If the options of a codec are not valid.
-    UnsupportedError
-        If the data type, chunk grid, fill value or a codec has no form in Zarr v1.
-    """
+    """Convert metadata to Zarr v1: byte order in the dtype, C or F order, and at most one of its four compressors."""
     # data type and grid
     dtype = packed(metadata.data_type.numpy)
     if metadata.data_type.variable or holds_extended(dtype):

@@ -94,23 +94,6 @@ _LARGE: Final = 2**15  # bytes of `.zmetadata`, beyond which its members are loc
 def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     """Read the documents of an array or a group (Zarr v2, sections "Arrays", "Hierarchies" and "Attributes").
 
-    Parameters
-    ----------
-    documents : mapping of str to bytes
-        The documents of a node, by key.
-
-    Returns
-    -------
-    ArrayMetadata, GroupMetadata or None
-        ``None`` if there is neither ``.zarray`` nor ``.zgroup``.
-
-    Raises
-    ------
-    MetadataError
-        If a document is not valid.
-    UnsupportedError
-        If it describes an array that tegula can't read.
-
     Examples
     --------
     >>> parse({".zgroup": b'{"zarr_format": 2}', ".zattrs": b'{"units": "K"}'}).attributes
@@ -298,13 +281,7 @@ def _bytes_from_json(value: str, data_type: DataType) -> Fill:
 
 
 def serialize(metadata: NodeMetadata) -> dict[str, bytes]:
-    """Write the documents of a node as zarr 2 writes them; documents that have not changed keep their bytes.
-
-    Raises
-    ------
-    UnsupportedError
-        If the array does not have the form that `tegula.formats.zarr2_adapting.adapt` returns.
-    """
+    """Write the documents of a node as zarr 2 writes them; documents that have not changed keep their bytes."""
     documents = metadata.documents
     out = {}
     if isinstance(metadata, GroupMetadata):

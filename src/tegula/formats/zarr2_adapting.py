@@ -22,25 +22,7 @@ __all__ = ["adapt"]
 
 
 def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
-    """Convert metadata to Zarr v2: the byte order in the dtype, axes in C or F order, filters and a compressor.
-
-    Parameters
-    ----------
-    metadata : ArrayMetadata
-        An array of any format, or a new one.
-
-    Returns
-    -------
-    ArrayMetadata
-        The same elements, in a form that `tegula.formats.zarr2.serialize` writes.
-
-    Raises
-    ------
-    MetadataError
-        If a codec can't encode elements of this type.
-    UnsupportedError
-        If the data type, the chunk grid or a codec has no form in Zarr v2.
-    """
+    """Convert metadata to Zarr v2: the byte order in the dtype, axes in C or F order, filters and a compressor."""
     codecs = [*metadata.codecs]
     if any(codec.name == "sharding_indexed" for codec in codecs):
         raise UnsupportedError("Zarr v2 has no shards", codec="sharding_indexed")

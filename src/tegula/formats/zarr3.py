@@ -85,23 +85,6 @@ _LARGE: Final = 2**15  # in a document of more bytes, consolidated metadata are 
 def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     """Read the document of a node (Zarr v3 core, sections "Array metadata" and "Group metadata").
 
-    Parameters
-    ----------
-    documents : mapping of str to bytes
-        The documents of a node, by key.
-
-    Returns
-    -------
-    ArrayMetadata, GroupMetadata or None
-        ``None`` if there is no ``zarr.json``.
-
-    Raises
-    ------
-    MetadataError
-        If the document is not valid.
-    UnsupportedError
-        If it has an extension that must be understood and is not supported.
-
     Examples
     --------
     >>> parse({"zarr.json": b'{"zarr_format": 3, "node_type": "group", "attributes": {"units": "K"}}'}).attributes
@@ -236,13 +219,7 @@ def _dimension_names(value: Any, ndim: int) -> tuple[str | None, ...] | None:
 
 
 def serialize(metadata: NodeMetadata) -> dict[str, bytes]:
-    """Write the document of a node as zarr-python writes it; members that have not changed keep their bytes.
-
-    Raises
-    ------
-    UnsupportedError
-        If the array does not have the form that `tegula.formats.zarr3_adapting.adapt` returns.
-    """
+    """Write the document of a node as zarr-python writes it; members that have not changed keep their bytes."""
     documents = metadata.documents
     old = plain_zarr3(load(documents[KEY], KEY)) if KEY in documents else None
     changes: dict[str, Any] = {}

@@ -23,23 +23,7 @@ _INDEX_CODECS: Final = [{"name": "bytes", "configuration": {"endian": "little"}}
 
 
 def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
-    """Convert metadata to Zarr v3: the dtype in native byte order, byte order as a codec, registered codec names.
-
-    Parameters
-    ----------
-    metadata : ArrayMetadata
-        An array of any format, or a new one.
-
-    Returns
-    -------
-    ArrayMetadata
-        The same elements, in a form that `tegula.formats.zarr3.serialize` writes.
-
-    Raises
-    ------
-    UnsupportedError
-        If the data type or a codec has no form in Zarr v3.
-    """
+    """Convert metadata to Zarr v3: the dtype in native byte order, byte order as a codec, registered codec names."""
     data_type = metadata.data_type
     if data_type.is_fixed and data_type.numpy not in EXTENDED_DTYPES:
         # as `data_type_from_json` reads them

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 
@@ -15,7 +15,9 @@ from tegula.metadata.nodes import GroupMetadata
 from tegula.stores import Store
 from tegula.stores.capabilities import unchanged
 
-__all__ = ["below", "has_consolidated", "opened_consolidated", "read_consolidated", "write_consolidated"]
+__all__ = [
+    "below", "has_consolidated", "opened_consolidated", "read_consolidated", "replace_entry", "write_consolidated",
+]  # fmt: skip
 
 
 def write_consolidated(
@@ -91,6 +93,20 @@ def read_consolidated(store: Store, path: str, group: GroupMetadata) -> Document
     if known is not None and key in documents and documents[key] == group.documents.get(key):
         return known  # parsed from the same bytes when the group was opened
     return fmt.consolidated(documents) if fmt.consolidated is not None else None
+
+
+def replace_entry(store: Store, path: str, name: str, format: str, new: Mapping[str, bytes]) -> None:
+    """Replace documents of a member in the consolidated metadata of a group, if it has an entry there."""
+    group = engine.read_metadata(store, path, format)
+    if not isinstance(group, GroupMetadata) or name not in (read_consolidated(store, path, group) or {}):
+        return
+
+    def members() -> Iterator[tuple[str, Mapping[str, bytes]]]:
+        for member, documents in (read_consolidated(store, path, group) or {}).items():
+            if member:
+                yield member, {**documents, **new} if member == name else documents
+
+    write_consolidated(store, path, format, members)
 
 
 def opened_consolidated(group: GroupMetadata) -> Documents | None:

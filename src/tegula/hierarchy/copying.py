@@ -14,7 +14,7 @@ from tegula.arrays.node import Node
 from tegula.arrays.suffixes import new_format
 from tegula.engine.documents.implied_keys import listable
 from tegula.engine.nodes.creating import check_path, check_reserved, create_parents
-from tegula.engine.nodes.deleting import delete_node, is_chunk_key, occupant
+from tegula.engine.nodes.deleting import delete_node, is_chunk_key, is_taken, occupant
 from tegula.engine.nodes.paths import is_vacant
 from tegula.engine.nodes.replacing import replacing
 from tegula.engine.stored.states import REPLACEMENTS
@@ -395,7 +395,7 @@ def prepare(store: Store, old: str, new_store: Store, new: str, overwrite: bool)
             check_reserved(new, fmt, new_store)
 
     # the target, which must be free
-    if not overwrite and _is_taken(new_store, new):
+    if not overwrite and is_taken(new_store, new):
         raise AlreadyExistsError(
             "something already exists at this path; pass overwrite=True to replace it", path=location_of(new_store, new)
         )
@@ -439,13 +439,6 @@ def _check_name(store: Store, path: str, format: str) -> None:
             "with tegula.convert",
             path=location_of(store, path),
         ) from error
-
-
-def _is_taken(store: Store, path: str) -> bool:
-    try:
-        return (engine.read_metadata(store, path) or engine.implicit_group(store, path, None)) is not None
-    except (MetadataError, UnsupportedError):
-        return True
 
 
 def _renamed(store: Renaming, old: str, new_store: Store, new: str, overwrite: bool) -> bool:

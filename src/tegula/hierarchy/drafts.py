@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tegula import config, engine
+from tegula import engine
 from tegula.errors import MetadataError, TegulaError, UnsupportedError
 from tegula.formats.keys import ZARR3_KEY
 from tegula.runtime.deferred import Later
@@ -55,12 +55,12 @@ def elsewhere(
     (DraftStore(MemoryStore('memory:...'), 'old/'), 'old/a/b')
     """
     if error is not None:
-        view = _entered(store, f"{path}/" if path else "") if is_entry(error) else None
+        view = _entered(store, path) if is_entry(error) else None
         return None if view is None else (view, path)
     names = path.split("/") if path else []
     above = 0 if not inside else inside.count("/") + 1
     for count in range(above if inside is None else above + 1, len(names)):
-        if (view := _entered(store, "".join(f"{name}/" for name in names[:count]))) is not None:
+        if (view := _entered(store, "/".join(names[:count]))) is not None:
             return view, path
     directory = store.local_directory if inside is None else None
     while directory is not None and (above_it := os.path.dirname(directory)) != directory:
@@ -73,15 +73,15 @@ def elsewhere(
     return None
 
 
-def _entered(store: Store, prefix: str) -> Store | None:
-    """Return the view of a hierarchy whose entry point is at a prefix."""
-    raw = store.get(prefix + ZARR3_KEY, (0, config.current().max_input_bytes + 1))
+def _entered(store: Store, path: str) -> Store | None:
+    """Return the view of a hierarchy whose entry point is at a path."""
+    raw = engine.fetch_documents(store, path, [ZARR3_KEY]).get(ZARR3_KEY)
     try:
         point = None if raw is None else zarr3_draft.entry_point(raw)
     except (UnsupportedError, MetadataError) as error:
-        error.within(path=f"{store.url}/{prefix}".rstrip("/"))
+        error.within(path=f"{store.url}/{path}".rstrip("/"))
         raise
-    return None if point is None else views.DraftStore(store, prefix, *point)
+    return None if point is None else views.DraftStore(store, f"{path}/" if path else "", *point)
 
 
 def is_entry(error: object) -> bool:

@@ -20,7 +20,6 @@ from tegula.arrays.filling import CREATION, ArrayOptions, new_array_with
 from tegula.arrays.keywords import check_keywords, known_keywords
 from tegula.arrays.node import Node
 from tegula.arrays.values import as_data
-from tegula.config import check_missing_chunks
 from tegula.display import Info, Tree
 from tegula.engine.nodes.deleting import delete_node
 from tegula.errors import (
@@ -330,7 +329,7 @@ class Group(ForeignMethods, Node, MutableMapping[str, Any]):
 
     @missing_chunks.setter
     def missing_chunks(self, value: str | None) -> None:
-        self._missing_chunks = None if value is None else check_missing_chunks(value)
+        self._missing_chunks = engine.missing_rule(value)
 
     def __setitem__(self, name: str, values: Any) -> None:
         if isinstance(values, Mapping):

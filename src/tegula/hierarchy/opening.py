@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tegula import arrays, config, engine, hierarchy
+from tegula import arrays, engine, hierarchy
 from tegula.arrays.array import Array
 from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import opened_by_name
@@ -117,7 +117,7 @@ def open(
         target = creation.pop("store", None)
     mode = _check_mode(mode)
     if missing_chunks is not None:
-        config.check_missing_chunks(missing_chunks)
+        engine.missing_rule(missing_chunks)
     target, path, format = address_of(target, path, format)
     if mode in ("r", "r+") and not path and format is None:
         view = view_of_document(target, mode, storage_options, missing_chunks)

@@ -105,19 +105,7 @@ def vectorized(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
 def orthogonal(selection: Any, shape: tuple[int, ...], grid: ChunkGrid) -> Plan:
     """Plan a selection that applies to each axis independently, as for ``a.oindex``.
 
-    Parameters
-    ----------
-    selection : int, slice, Ellipsis, None, 1-d array_like of int or bool, or tuple of them
-        The selection, as written between brackets; indices may be in any order and repeated.
-    shape : tuple of int
-        Shape of the array.
-    grid : ChunkGrid
-        Division of the array into chunks.
-
-    Raises
-    ------
-    SelectionError
-        If the selection does not fit.
+    Arrays have one dimension; their indices may be in any order and repeated. See `numpy_like` for all else.
 
     Examples
     --------

@@ -14,9 +14,10 @@ from tegula.arrays.masks import attributes_of
 from tegula.formats.dimension_names import attributes_without
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import Missing
+from tegula.hierarchy.walking import opened
 from tegula.jobs.sharing import Code, reading
-from tegula.jobs.units import Box, Progress, boxes, opened
-from tegula.reductions import Sums, digest_of, sums_of_fill, sums_of_values, type_name
+from tegula.jobs.units import Box, Progress, boxes
+from tegula.reductions.sums import Sums, digest_of, sums_of_fill, sums_of_values, type_name
 from tegula.tables.columns import ORDER
 from tegula.tables.table import Table
 

@@ -11,7 +11,6 @@ from typing import Any
 from tegula import config, engine
 from tegula.arrays.array import Array
 from tegula.arrays.keywords import known_keywords
-from tegula.config import check_missing_chunks
 from tegula.engine.concurrency.pool import for_each, gather
 from tegula.engine.documents.finding import children
 from tegula.engine.nodes.deleting import clear_place
@@ -22,12 +21,13 @@ from tegula.hierarchy.copier import Copier, CopyProgress
 from tegula.hierarchy.copying import CopyReport
 from tegula.hierarchy.opening import Missing
 from tegula.hierarchy.sources import Source, Sources, source_of
+from tegula.hierarchy.walking import arrays_below, opened
 from tegula.jobs.ledger import Ledger, is_ledger_key, share_of
 from tegula.jobs.managing import refuse_running
 from tegula.jobs.plans import Piece, Plan, Unit, fingerprint_of
 from tegula.jobs.recording import Recording
-from tegula.jobs.runners.runner import Runner, Work, check_reachable, do_units, runner_of
-from tegula.jobs.units import Box, arrays_below, block_grid, in_boxes, opened
+from tegula.jobs.runners.runner import Runner, Work, do_units, running
+from tegula.jobs.units import Box, block_grid, in_boxes
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import Store
@@ -123,16 +123,15 @@ def copy(
     with (
         copying.source_store(source, options=storage_options, read_only=True) as (store, old),
         copying.target_store(target, path, target_options) as (new_store, new),
-        runner_of(runner, workers) as who,
+        running(runner, workers, store, new_store) as who,
     ):
-        check_reachable(who, store, new_store)
         job = _Job(store, old, new_store, new, Ledger(new_store, new, share), progress)
         return job.run(who, overwrite, resume or part is not None)
 
 
 def _refuse_incomplete(source: Any, missing_chunks: Missing | None, options: Mapping[str, Any] | None) -> None:
     """Refuse a source of which a chunk is not stored, if that is an error for what would read it."""
-    said = getattr(source, "missing_chunks", None) if missing_chunks is None else check_missing_chunks(missing_chunks)
+    said = getattr(source, "missing_chunks", None) if missing_chunks is None else engine.missing_rule(missing_chunks)
     if (said or config.current().missing_chunks) == "fill":
         return
     with suppress(MetadataError, UnsupportedError), opened(source, "", True, options, missing_chunks) as node:

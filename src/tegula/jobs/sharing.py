@@ -14,13 +14,14 @@ import numpy as np
 
 from tegula.arrays.array import Array
 from tegula.engine.concurrency.pool import gather, results_of
+from tegula.engine.stored.misplaced import refuse_misplaced
 from tegula.errors import MetadataError, TegulaError
 from tegula.hierarchy.sources import Source, Sources
+from tegula.hierarchy.walking import Node, arrays_below
 from tegula.jobs.ledger import UNRECORDED, Amounts, Ledger, Records
-from tegula.jobs.misplaced import refuse_misplaced
 from tegula.jobs.plans import Piece, Plan, Unit, fingerprint_of
-from tegula.jobs.runners.runner import Runner, Threads, Work, check_reachable, runner_of
-from tegula.jobs.units import Box, Node, Progress, arrays_below, itemsize_of, one_at_a_time
+from tegula.jobs.runners.runner import Runner, Threads, Work, check_reachable, running
+from tegula.jobs.units import Box, Progress, itemsize_of, one_at_a_time
 from tegula.metadata.chunk_grids import regular_grid
 from tegula.stores import Store
 from tegula.stores.targets.opening import store_of
@@ -129,8 +130,7 @@ def sharing(
     if runner is None and workers is None and ledger is None:
         yield None
         return
-    with runner_of(runner, workers) as who:
-        check_reachable(who, *stores)
+    with running(runner, workers, *stores) as who:
         if ledger is None:
             yield Share(who, code)
             return
@@ -300,7 +300,7 @@ class Reading(Generic[R]):
         MetadataError
             If the chunks of an array are those of another chunk key encoding.
         """
-        gather(refuse_misplaced, arrays, self._requests)
+        gather(refuse_misplaced, [array.stored for array in arrays], self._requests)
         first, done = arrays[0], 0
         for result, size in shared_results(self._share, path, work, boxes, *arrays):
             yield result

@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from math import prod
 from threading import Lock
-from typing import Any, Final, Literal
+from typing import Final
 
 from tegula.arrays.array import Array
-from tegula.config import check_missing_chunks
+from tegula.arrays.chunk_regions import Indices
 from tegula.engine import StoredArray
-from tegula.engine.concurrency.pool import results_of
 from tegula.engine.copying.chunk_copies import part_of
-from tegula.engine.documents.implied_keys import members_unknown
 from tegula.engine.stored.visiting import cells, in_order, stored_inside
-from tegula.errors import NotFoundError, TegulaError
-from tegula.hierarchy.group import Group, with_options
-from tegula.hierarchy.opening import Missing
-from tegula.hierarchy.opening import open_stored as open_any
-from tegula.hierarchy.sources import Sources
 from tegula.metadata.chunk_grids import ChunkGrid, joined_grid
-from tegula.stores.targets.opening import check_options
-from tegula.tables.table import Table
 
 __all__ = [
-    "BLOCK_BYTES", "Box", "Node", "Progress", "arrays_below", "block_grid", "blocks_of", "boxes", "chunk_boxes",
-    "in_boxes", "itemsize_of", "nbytes_stored", "node_at", "one_at_a_time", "opened", "pairs_in_order", "selected",
-    "with_known_members",
+    "BLOCK_BYTES", "Box", "Progress", "block_grid", "blocks_of", "boxes", "chunk_boxes", "in_boxes", "itemsize_of",
+    "one_at_a_time", "pairs_in_order", "selected",
 ]  # fmt: skip
 
 BLOCK_BYTES: Final = 2**26
@@ -35,96 +24,9 @@ _BLOCK_CHUNKS: Final = 2**13
 _OBJECT_BYTES: Final = 64  # assumed size of an element of variable length
 
 Coords = tuple[int, ...]
-Axis = tuple[int, int, int]  # first index, step, number of indices
 Box = tuple[slice, ...]
-Node = Array | Group | Table
 Progress = Callable[[str, int, int], None]
 """Called with the path of an array, the bytes done, and its total bytes."""
-
-
-def with_known_members(node: Node) -> Node:
-    """Return a node; for a group in a store that can't be listed, take the members from its consolidated metadata.
-
-    Raises
-    ------
-    UnsupportedError
-        If there is no consolidated metadata.
-    """
-    if not isinstance(node, Group) or node.store.listable or node.knows_members:
-        return node
-    try:
-        return node.from_consolidated()
-    except NotFoundError as error:
-        raise members_unknown(node.store, node.path) from error
-
-
-def node_at(
-    source: Any, mode: Literal["r", "r+"] = "r", *, missing_chunks: Missing | None = None, **options: Any
-) -> Node:
-    """Return the node to read: the source itself, or what is opened there with `options`, as `tegula.open` does.
-
-    `missing_chunks` says what its chunks that are not stored read as; otherwise the node says it, or the setting.
-    """
-    if not isinstance(source, (Array, Group, Table)):
-        node: Node = open_any(source, mode, missing_chunks=missing_chunks, **options)
-        return node
-    if missing_chunks is None:
-        return source
-    return with_options(source, missing_chunks=check_missing_chunks(missing_chunks))
-
-
-@contextmanager
-def opened(
-    source: Any,
-    path: str,
-    allow_pickle: bool,
-    storage_options: Mapping[str, Any] | None,
-    missing_chunks: Missing | None = None,
-) -> Iterator[Node]:
-    """Open a source, unless it is a node already, and close it at the end; see `with_known_members` and `node_at`."""
-    if isinstance(source, (Array, Group, Table)):
-        check_options(source, storage_options)
-        source = source[path] if path and not isinstance(source, Array) else source
-        yield with_known_members(node_at(source, missing_chunks=missing_chunks))
-        return
-    where: dict[str, Any] = {"path": path, "allow_pickle": allow_pickle, "storage_options": storage_options}
-    with node_at(source, missing_chunks=missing_chunks, **where) as node:
-        yield with_known_members(node)
-
-
-def arrays_below(
-    node: Node, failed: dict[str, str], sources: Sources | None = None, **how: bool
-) -> Iterator[tuple[str, Array]]:
-    """Yield the path and the node of each array at and below a node, columns of tables included.
-
-    `failed` receives the path of each node that can't be opened, and the reason; `sources` the nodes that are visited.
-    `how` is passed to `Group.walk`.
-    """
-    if isinstance(node, Array):
-        yield "", node
-        return
-    lost: dict[str, str] = {}
-    for path, member in [("", node)] if isinstance(node, Table) else node.walk(lost, **how):
-        if sources is not None:
-            sources.see(member)
-        if isinstance(member, Array):
-            yield path, member
-        for name in member.names if isinstance(member, Table) else ():
-            inner = f"{path}/{name}".lstrip("/")
-            try:
-                yield inner, member[name]
-            except TegulaError as error:
-                failed[inner] = str(error)
-    failed.update(lost)
-    if sources is not None:
-        for path in lost:
-            sources.see_path(f"{node.path}/{path}".lstrip("/"))
-
-
-def nbytes_stored(node: Node) -> int:
-    """Return the bytes of the stored chunks at and below a node, without those that can't be listed or opened."""
-    arrays = (array for _, array in arrays_below(node, {}) if array.store.listable)
-    return sum(results_of(Array.nbytes_stored, arrays, node.store.concurrency))
 
 
 def block_grid(source: Array, target: Array, most: int | None = None) -> ChunkGrid:
@@ -151,23 +53,22 @@ def itemsize_of(array: Array) -> int:
     return _OBJECT_BYTES if dtype.hasobject else dtype.itemsize
 
 
-def blocks_of(array: Array, axes: Iterable[Axis | int], grid: ChunkGrid) -> Iterator[Coords]:
-    """Yield the coordinates of the blocks that hold stored chunks of an array, some of them several times.
+def blocks_of(array: Array, axes: Indices, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]]:
+    """Yield the coordinates of each block that holds a part of a stored chunk of an array, and those of the chunk.
 
-    `axes` has the part of each axis that the grid covers: one index, or first index, step and number of indices.
+    `axes` has the indices along each axis that the grid covers.
     """
-    axes = [*axes]
     for coords in stored_inside(array.stored):
         if (box := selected(part_of(array.stored, coords), axes)) is not None:
-            yield from cells(grid.touched(box))
+            yield from ((block, coords) for block in cells(grid.touched(box)))
 
 
-def selected(part: Box, axes: Iterable[Axis | int]) -> Box | None:
+def selected(part: Box, axes: Indices) -> Box | None:
     """Return where a part of an array lies in a selection of it; ``None`` if nothing of the part is selected.
 
     Examples
     --------
-    >>> selected((slice(10, 20), slice(0, 5)), [(12, 2, 10), 3]), selected((slice(0, 5),), [(5, 1, 3)])
+    >>> selected((slice(10, 20), slice(0, 5)), (range(12, 32, 2), 3)), selected((slice(0, 5),), (range(5, 8),))
     ((slice(0, 4, None),), None)
     """
     box = []
@@ -176,7 +77,7 @@ def selected(part: Box, axes: Iterable[Axis | int]) -> Box | None:
             if not inside.start <= axis < inside.stop:
                 return None
             continue
-        start, step, size = axis
+        start, step, size = axis.start, axis.step, len(axis)
         low, high = (inside.start, inside.stop - 1) if step > 0 else (inside.stop - 1, inside.start)
         first, last = max(0, -((start - low) // step)), min(size - 1, (high - start) // step)
         if first > last:

@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tegula.codecs.rounding import float_format, round_to_format
 from tegula.errors import CodecError
 from tegula.metadata.conventions import missing_in
 from tegula.metadata.data_types import DataType
+from tegula.metadata.rounding import float_format, round_to_format
 from tegula.reductions.dtypes import computable, is_extension, is_integer
 
 __all__ = ["BITS", "Loss", "Precision", "bounds_of", "cast", "rounded"]

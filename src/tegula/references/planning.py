@@ -14,9 +14,9 @@ from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats import Format, find_format
 from tegula.formats.layout import without_blocks
 from tegula.hierarchy.group import Group
+from tegula.hierarchy.walking import with_known_members
 from tegula.jobs.rewriting.rules import Rules
-from tegula.jobs.rewriting.targets import Layout, selected_axes, target_metadata
-from tegula.jobs.units import with_known_members
+from tegula.jobs.rewriting.targets import Layout, target_metadata
 from tegula.metadata.chunk_keys import ChunkKeyEncoding
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, inner_codecs
 from tegula.stores import MemoryStore
@@ -247,7 +247,7 @@ def _converted(source: Array, item: Format, named: bool, codecs: Any) -> tuple[A
     if names is None and not source.ndim and named:
         names = ()
     layout = Layout(item, codecs=Rules("codecs", codecs), consolidated=False)
-    found = target_metadata(source, selected_axes(None, source.shape), layout, names, path="")
+    found = target_metadata(source, tuple(map(range, source.shape)), layout, names, path="")
     recoded = [note for note in found.notes if note.startswith(("the codecs", "the chunks", "the shards"))]
     return found.metadata, found.complete, "; ".join(recoded) or None
 

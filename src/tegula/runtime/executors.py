@@ -6,6 +6,7 @@ record and not a Python warning, so that programs which turn warnings into error
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 else:
     logging = Later("logging")
 
-__all__ = ["EXECUTORS", "choose", "kernel", "load_error", "notify", "subscribe"]
+__all__ = ["EXECUTORS", "choose", "kernel", "load_error", "notify", "release", "subscribe"]
 
 EXECUTORS: Final = ("auto", "kernel", "reference")
 """The values of the setting ``executor``."""
@@ -51,6 +52,12 @@ def kernel() -> ModuleType | None:
     """
     found = _load()
     return None if isinstance(found, str) else found
+
+
+def release() -> None:
+    """Release the memory that the kernel, if it is in use, keeps for the results of later reads."""
+    if (found := sys.modules.get(_MODULE)) is not None:
+        found.trim()
 
 
 def load_error() -> str | None:

@@ -22,8 +22,9 @@ else:
     ctypes = Later("ctypes")
 
 __all__ = [
-    "HAS_DIRECTORY_FDS", "HIDDEN", "LOCKS_VALUES", "LONGEST_PATH", "READ", "READ_HERE", "TIMES_BY_FD", "byte_locks",
-    "exchanged", "files", "release_lock", "replacing_open", "same_file", "spells", "start_of", "sync_file", "try_lock",
+    "HAS_DIRECTORY_FDS", "HIDDEN", "KERNEL_STORES", "LOCKS_VALUES", "LONGEST_PATH", "READ", "READ_HERE",
+    "TIMES_BY_FD", "byte_locks", "exchanged", "files", "release_lock", "replacing_open", "same_file", "spells",
+    "start_of", "sync_file", "try_lock",
 ]  # fmt: skip
 
 HIDDEN: Final = ".tegula-"
@@ -32,6 +33,8 @@ files: Any = os
 """Has `open`, `replace`, `scandir` and `unlink`, as in `os`: for values and directories that others have open, too."""
 HAS_DIRECTORY_FDS: Final = os.open in os.supports_dir_fd
 """Whether directories can be opened, locked, and named by a descriptor."""
+KERNEL_STORES: Final = sys.platform == "linux"
+"""Whether the kernel has a store of local files; elsewhere it only reads files, and the Python store does the rest."""
 TIMES_BY_FD: Final = os.utime in os.supports_fd
 LOCKS_VALUES: Final = sys.platform != "win32"
 """Whether a value can be replaced by whoever has locked its file."""

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 assert sys.platform == "win32"  # so type checkers for other systems read no further
 
-__all__ = ["longest_path", "open", "replace", "replace_open", "scandir", "spelling", "start_of", "unlink"]
+__all__ = ["is_wanted", "longest_path", "open", "replace", "replace_open", "scandir", "spelling", "start_of", "unlink"]
 
 _READ, _WRITE, _DELETE = 0x80000000, 0x40000000, 0x00010000
 _ACCESS: Final = {os.O_RDONLY: _READ, os.O_WRONLY: _WRITE, os.O_RDWR: _READ | _WRITE}
@@ -237,6 +237,11 @@ def start_of(pid: int) -> str | None:
         return str(began.dwHighDateTime << 32 | began.dwLowDateTime)
     finally:
         _close(handle)
+
+
+def is_wanted() -> bool:
+    """Return whether a thread waits until nobody has some file open."""
+    return bool(_wanted)
 
 
 def _attempts() -> Iterator[None]:

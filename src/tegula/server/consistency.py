@@ -11,7 +11,6 @@ from tegula import engine
 from tegula.engine.concurrency.pool import gather
 from tegula.engine.documents.generations import states_of
 from tegula.errors import ConflictError, TegulaError
-from tegula.formats import find_format
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
 from tegula.stores import Generation, Store
 from tegula.stores.capabilities import Ranged
@@ -73,8 +72,7 @@ class Watch:
 
     def _state(self, path: str, metadata: NodeMetadata) -> dict[str, Generation | None]:
         """Return the generations of a node's documents; raise `ConflictError` unless they say what was read."""
-        keys = find_format(metadata.format).keys
-        states = states_of(self._store, path, keys)
+        states = states_of(self._store, path, metadata.format)
         documents = {key: value for key, (value, _) in states.items() if value is not None}
         if documents != metadata.documents and self._parsed(path, metadata, documents) != metadata:
             raise self._changed(path)

@@ -19,22 +19,19 @@ from tegula.arrays.node import Node
 from tegula.engine.documents.implied_keys import members_unknown
 from tegula.engine.reading.costs import decoding_cost
 from tegula.errors import ConflictError, MetadataError, NotFoundError, StoreError, TegulaError, UnsupportedError
-from tegula.formats import find_format
 from tegula.hierarchy.group import Group, open_below
 from tegula.hierarchy.opening import open_table
-from tegula.metadata.nodes import GroupMetadata
 from tegula.server.consistency import Watch
 from tegula.stores.arguments import is_key
 from tegula.stores.names import is_no_name
 from tegula.tables.table import Table
 from tegula.zarr3_view.casting import CASTS, CastArray
-from tegula.zarr3_view.nodes import DOCUMENT, ShownArray, ShownGroup
+from tegula.zarr3_view.nodes import DOCUMENT, ShownArray, ShownGroup, group_document, is_zarr3, plain_group
 from tegula.zarr3_view.view import Zarr3View
 
 __all__ = ["CAST_PREFIX", "ComputedValue", "Content", "Document", "StoredValue", "split_cast"]
 
 T = TypeVar("T")
-_ZARR3: Final = find_format("zarr3")
 _MOST_NODES: Final = 2000
 """Maximum number of nodes in generated consolidated metadata; a larger hierarchy gets none."""
 _MOST_BYTES: Final = 2**22
@@ -339,23 +336,19 @@ class Content:
 
     def _group_document(self, path: str, node: ShownGroup, to: str | None) -> bytes:
         """Return the document of a group with the documents of all its members, unless there are too many."""
-        stored = node.metadata.documents.get(DOCUMENT) if node.metadata.format == _ZARR3.name else None
+        stored = node.metadata.documents.get(DOCUMENT) if is_zarr3(node.metadata) else None
         if stored is not None and node.metadata.consolidated is not None and to is None:
             return stored
         until, document = self._consolidated.get((path, to), (0.0, b""))
         start = time.monotonic()
         if start < until:
             return document
-        if node.metadata.format == _ZARR3.name:
-            own = node.metadata
-        else:
-            own = GroupMetadata(attributes=node.metadata.attributes, format=_ZARR3.name)
+        own = node.metadata if is_zarr3(node.metadata) else plain_group(node.metadata)
         members = self._member_documents(path, to, start + _MOST_SECONDS)
         if members is None:
-            document = stored if stored is not None else _ZARR3.serialize(own)[DOCUMENT]
+            document = stored if stored is not None else group_document(own)
         else:
-            assert _ZARR3.consolidate is not None  # Zarr v3 has consolidated metadata
-            document = _ZARR3.consolidate(own, members.items())[DOCUMENT]
+            document = group_document(own, members.items())
         now = time.monotonic()
         if len(self._consolidated) >= _MOST_CASTS:
             self._consolidated.clear()
@@ -384,8 +377,7 @@ class Content:
         try:
             node = self.view.node(path)
             if isinstance(node, ShownGroup):
-                plain = GroupMetadata(attributes=node.metadata.attributes, format=_ZARR3.name)
-                return _ZARR3.serialize(plain)[DOCUMENT]
+                return group_document(plain_group(node.metadata))
             cast = None if node is None or to is None else self._cast(node, to)
             return None if node is None else node.document if cast is None else cast.document
         except TegulaError:

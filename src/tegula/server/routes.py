@@ -15,7 +15,7 @@ from tegula.engine import back_off
 from tegula.engine.concurrency.pool import awaited
 from tegula.engine.stored.array import physical_memory
 from tegula.errors import ConflictError, NotFoundError, SelectionError
-from tegula.jobs.rewriting.memory import release
+from tegula.runtime.executors import release
 from tegula.server import extracting, facts, pages
 from tegula.server.budget import Budget
 from tegula.server.consistency import Work

@@ -29,6 +29,7 @@ __all__ = [
     "is_hidden",
     "is_no_name",
     "name_flaw",
+    "path_in_url",
     "path_of_url",
     "path_text",
     "reason",
@@ -153,6 +154,17 @@ def file_url(path: str) -> str:
     True
     """
     return pathlib.PurePath(path).as_uri()
+
+
+def path_in_url(path: str, system: str = os.name) -> str:
+    """Return the file path for the path of a URL: on Windows there is no slash before a drive.
+
+    Examples
+    --------
+    >>> path_in_url("/C:/x", "nt"), path_in_url("/C:/x", "posix"), path_in_url("/data/x", "nt")
+    ('C:/x', '/C:/x', '/data/x')
+    """
+    return path[1:] if system == "nt" and re.match(r"/[A-Za-z]:(?:[/\\]|\Z)", path) else path
 
 
 def path_of_url(url: str) -> str:

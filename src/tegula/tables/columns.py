@@ -73,6 +73,12 @@ def arrays_of_one_length(store: Store, path: str, format: str) -> tuple[str, ...
     return tuple(shapes)
 
 
+def described(fmt: Format, attributes: Mapping[str, Any], names: Sequence[str]) -> GroupMetadata:
+    """Return the metadata of a new table."""
+    members = () if fmt.has_tables else None
+    return with_names(GroupMetadata(format=fmt.name, attributes=dict(attributes), members=members), names)
+
+
 def with_names(metadata: GroupMetadata, names: Sequence[str]) -> GroupMetadata:
     """Return the metadata of a table with another list of columns."""
     if metadata.members is not None:
@@ -198,27 +204,26 @@ def new_table(
     fmt = writable_format(format, store)
     if attributes is not None and not isinstance(attributes, Mapping):
         raise MetadataError(f"attributes must be a mapping, not {attributes!r:.80}", field="attributes")
-    members = () if fmt.has_tables else None
-    metadata = with_names(GroupMetadata(format=format, attributes=dict(attributes or {}), members=members), ())
+    metadata = described(fmt, attributes or {}, ())
     source = ArrowRows(columns, fill_values, fixed_width=format == "bcolz") if is_arrow(columns) else None
     widths = _text_widths(source, format) if source else {}
     data = _new_data(source.take() if source else columns, format)
     unknown = [name for name in fill_values or {} if name not in data]
     if unknown:
         raise MetadataError(f"there is no column {unknown[0]!r:.80}", field="fill_values")
-    described: dict[str, dict[str, Any]] = {}
+    creation: dict[str, dict[str, Any]] = {}
     for name, values in data.items():
         dtype = widths[name] if name in widths else _type_of(values, format)
         of_column = {key: _of_column(value, name) for key, value in options.items()}
         fill = {} if fill_values is None or name not in fill_values else {"fill_value": fill_values[name]}
-        described[name] = {
+        creation[name] = {
             "dtype": dtype, "format": format, "allow_pickle": allow_pickle, **of_column, **fill,
         }  # fmt: skip
         # everything is checked before anything is written
-        new_column(MemoryStore(), name, values[:0], **described[name])
+        new_column(MemoryStore(), name, values[:0], **creation[name])
     with replacing(store, path, fmt, overwrite, "lazy" if source else "memory") as replacement:
         create_node(replacement.store, replacement.path, fmt, metadata, **replacement.options)
-        return _filled(replacement.store, replacement.path, fmt, metadata, data, described, source)
+        return _filled(replacement.store, replacement.path, fmt, metadata, data, creation, source)
 
 
 def _filled(
@@ -227,7 +232,7 @@ def _filled(
     fmt: Format,
     metadata: GroupMetadata,
     data: dict[str, Any],
-    described: dict[str, dict[str, Any]],
+    creation: dict[str, dict[str, Any]],
     source: ArrowRows | None,
 ) -> GroupMetadata:
     """Create the columns of a new table, add all rows, and list the columns; after an error, delete the table."""
@@ -235,7 +240,7 @@ def _filled(
 
     def create(name: str) -> Array:
         below = f"{path}/{name}" if path else name
-        array = new_column(store, below, data[name], has_parent=True, **described[name])
+        array = new_column(store, below, data[name], has_parent=True, **creation[name])
         created.append(below)
         return array
 

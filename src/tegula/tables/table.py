@@ -18,7 +18,6 @@ from tegula.arrays.filling import CREATION
 from tegula.arrays.keywords import check_keywords
 from tegula.arrays.node import Node, opened_by_name
 from tegula.arrays.suffixes import new_format
-from tegula.config import check_missing_chunks
 from tegula.display import Info
 from tegula.engine.concurrency.pool import gather
 from tegula.engine.nodes.deleting import delete_node
@@ -99,7 +98,7 @@ class Table(Node):
 
     @missing_chunks.setter
     def missing_chunks(self, value: str | None) -> None:
-        self.open_columns.read_missing(None if value is None else check_missing_chunks(value))
+        self.open_columns.read_missing(engine.missing_rule(value))
 
     @property
     def metadata(self) -> GroupMetadata:

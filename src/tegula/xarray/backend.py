@@ -97,81 +97,19 @@ class TegulaBackendEntrypoint(BackendEntrypoint):
         )
 
     def open_groups_as_dict(
-        self,
-        filename_or_obj: Any,
-        *,
-        mask_and_scale: Any = True,
-        decode_times: Any = True,
-        concat_characters: Any = True,
-        decode_coords: Any = True,
-        drop_variables: str | Iterable[str] | None = None,
-        use_cftime: bool | None = None,
-        decode_timedelta: Any = None,
-        group: str | None = None,
-        dims: Dims = None,
-        consolidated: bool | None = None,
-        format: str | None = None,
-        storage_options: Mapping[str, Any] | None = None,
-        use_zarr_fill_value_as_mask: bool | None = None,
-        allow_pickle: bool = False,
-        missing_chunks: str | None = None,
+        self, filename_or_obj: Any, *, group: str | None = None, **options: Any
     ) -> dict[str, xr.Dataset]:
-        """Open a group and all groups and tables below it, by path; see `xarray.open_groups`."""
-        how = storage_options, use_zarr_fill_value_as_mask, allow_pickle, missing_chunks
-        opener = opening.Opener(dims, consolidated, format, *how, drop_variables)
-        return {
-            path: _decoded(
-                store,
-                mask_and_scale=mask_and_scale,
-                decode_times=decode_times,
-                concat_characters=concat_characters,
-                decode_coords=decode_coords,
-                drop_variables=drop_variables,
-                use_cftime=use_cftime,
-                decode_timedelta=decode_timedelta,
-            )
-            for path, store in opener.open_all(filename_or_obj, group).items()
-        }
+        """Open a group and all groups and tables below it, by path, with the options of `open_dataset`.
 
-    def open_datatree(
-        self,
-        filename_or_obj: Any,
-        *,
-        mask_and_scale: Any = True,
-        decode_times: Any = True,
-        concat_characters: Any = True,
-        decode_coords: Any = True,
-        drop_variables: str | Iterable[str] | None = None,
-        use_cftime: bool | None = None,
-        decode_timedelta: Any = None,
-        group: str | None = None,
-        dims: Dims = None,
-        consolidated: bool | None = None,
-        format: str | None = None,
-        storage_options: Mapping[str, Any] | None = None,
-        use_zarr_fill_value_as_mask: bool | None = None,
-        allow_pickle: bool = False,
-        missing_chunks: str | None = None,
-    ) -> xr.DataTree:
+        See `xarray.open_groups`.
+        """
+        opener, decoding = opening.opener_of(options)
+        found = opener.open_all(filename_or_obj, group)
+        return {path: _decoded(store, **decoding) for path, store in found.items()}
+
+    def open_datatree(self, filename_or_obj: Any, **options: Any) -> xr.DataTree:
         """Open a group and all groups and tables below it as a tree; see `xarray.open_datatree`."""
-        found = self.open_groups_as_dict(
-            filename_or_obj,
-            mask_and_scale=mask_and_scale,
-            decode_times=decode_times,
-            concat_characters=concat_characters,
-            decode_coords=decode_coords,
-            drop_variables=drop_variables,
-            use_cftime=use_cftime,
-            decode_timedelta=decode_timedelta,
-            group=group,
-            dims=dims,
-            consolidated=consolidated,
-            format=format,
-            storage_options=storage_options,
-            use_zarr_fill_value_as_mask=use_zarr_fill_value_as_mask,
-            allow_pickle=allow_pickle,
-            missing_chunks=missing_chunks,
-        )
+        found = self.open_groups_as_dict(filename_or_obj, **options)
         tree = DataTree.from_dict(found)
         for path, dataset in found.items():
             tree[path].set_close(dataset._close)

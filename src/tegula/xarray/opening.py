@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from xarray import Variable
@@ -19,7 +19,7 @@ from tegula.tables.table import Table
 from tegula.xarray.dimensions import check_dims, check_used, dimensions_of
 from tegula.xarray.variables import coordinates_of, variable_of
 
-__all__ = ["NodeStore", "Opener"]
+__all__ = ["NodeStore", "Opener", "opener_of"]
 
 _ALONE = "data"
 """The variable of an array at the root of its store; the same for all arrays, so that they can be combined."""
@@ -72,7 +72,7 @@ class Opener:
     consolidated: bool | None = None
     format: str | None = None
     storage_options: Mapping[str, Any] | None = None
-    mask: bool | None = None
+    use_zarr_fill_value_as_mask: bool | None = None
     allow_pickle: bool = False
     missing_chunks: str | None = None
     drop_variables: str | Iterable[str] | None = None
@@ -156,9 +156,18 @@ class Opener:
             dims = dimensions_of(kept, self.dims, "row" if isinstance(node, Table) else "", above)
         except MetadataError as error:
             raise error.within(path=node.location) from None
-        variables = {name: variable_of(array, dims[name], self.mask) for name, array in kept.items()}
+        variables = {
+            name: variable_of(array, dims[name], self.use_zarr_fill_value_as_mask) for name, array in kept.items()
+        }
         variables |= coordinates_of(kept, dims, {*arrays, *dropped, *(above or ())})
         return NodeStore(variables, {} if isinstance(node, Array) else node.attrs.asdict(), close)
+
+
+def opener_of(options: Mapping[str, Any]) -> tuple[Opener, dict[str, Any]]:
+    """Return the opener for the engine's options, and the options for decoding; both say which variables to drop."""
+    own = {field.name for field in fields(Opener)}
+    opener = Opener(**{name: value for name, value in options.items() if name in own})
+    return opener, {name: value for name, value in options.items() if name not in own or name == "drop_variables"}
 
 
 def _arrays_in(node: Any, members: Iterable[tuple[str, Any]] = ()) -> dict[str, Array]:

@@ -99,12 +99,25 @@ class ShownGroup:
 
     def __init__(self, metadata: GroupMetadata, members: Iterable[tuple[str, Mapping[str, bytes]]] | None) -> None:
         self.metadata = metadata
-        shown = GroupMetadata(attributes=metadata.attributes, format=_ZARR3.name)
-        if members is None:
-            self.document = _ZARR3.serialize(shown)[DOCUMENT]
-        else:
-            assert _ZARR3.consolidate is not None  # Zarr v3 has consolidated metadata
-            self.document = _ZARR3.consolidate(shown, members)[DOCUMENT]
+        self.document = group_document(plain_group(metadata), members)
+
+
+def plain_group(metadata: GroupMetadata) -> GroupMetadata:
+    """Return the description of a group in Zarr v3, with nothing but its attributes."""
+    return GroupMetadata(attributes=metadata.attributes, format=_ZARR3.name)
+
+
+def group_document(metadata: GroupMetadata, members: Iterable[tuple[str, Mapping[str, bytes]]] | None = None) -> bytes:
+    """Return the document of a group of Zarr v3, with consolidated metadata if the documents of members are given."""
+    if members is None:
+        return _ZARR3.serialize(metadata)[DOCUMENT]
+    assert _ZARR3.consolidate is not None  # Zarr v3 has consolidated metadata
+    return _ZARR3.consolidate(metadata, members)[DOCUMENT]
+
+
+def is_zarr3(metadata: NodeMetadata) -> bool:
+    """Return whether a node is shown as it is stored."""
+    return metadata.format == _ZARR3.name
 
 
 class ShownArray:
@@ -142,7 +155,7 @@ class ShownArray:
         self.path = path
         self._store = store
         self._is_viewed = shown_in is not None and shown_in is not store
-        self._same = metadata.format == _ZARR3.name
+        self._same = is_zarr3(metadata)
         self.described = described or (metadata if self._same else describe(metadata))
         self.document: bytes = (
             metadata.documents[DOCUMENT] if self._same else _ZARR3.serialize(self.described)[DOCUMENT]
@@ -277,6 +290,6 @@ def documents_of(metadata: NodeMetadata) -> dict[str, bytes]:
     """Return the documents of a node in Zarr v3, for consolidated metadata."""
     if isinstance(metadata, GroupMetadata):
         return {DOCUMENT: ShownGroup(metadata, None).document}
-    if metadata.format == _ZARR3.name:
+    if is_zarr3(metadata):
         return {DOCUMENT: metadata.documents[DOCUMENT]}
     return _ZARR3.serialize(describe(metadata))

@@ -494,7 +494,7 @@ def test_rows_appended_while_a_table_is_cut_are_kept_whole(
     shrinker, appender = (tegula.open_table(tmp_path / "t", mode="r+") for _ in range(2))
     shortened, written, cut = (threading.Event() for _ in range(3))
     module = engine.lengths.resizing if alone and format != "bcolz" else engine.lengths.atomic_append
-    usual, change = engine.cut_off, engine.lengths.length_documents.LengthDocument.change
+    usual, change = engine.lengths.resizing.cut_off, engine.lengths.length_documents.LengthDocument.change
 
     def cut_off(array: Any, *args: Any, **options: Any) -> None:
         shortened.set()

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tegula
+from tegula.arrays.chunk_regions import indices_of
 from tegula.jobs.rewriting import work
-from tegula.jobs.rewriting.targets import selected_axes
 from tegula.jobs.rewriting.work import Converting, parts_of
 from tegula.stores import MemoryStore
 
@@ -38,7 +38,7 @@ def test_parts_hold_all_that_is_stored(
     random = np.random.default_rng(seed)
     for index in random.integers(0, shape, (3, 2)):
         source[tuple(map(int, index))] = 1
-    axes = selected_axes(select, shape)
+    axes = indices_of(... if select is None else select, shape)
     wanted = source[...] if select is None else source[select]
     if not wanted.size:
         return

@@ -12,6 +12,8 @@ import threading
 import time
 import warnings
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -260,16 +262,21 @@ def test_a_cycle_delays_the_end_until_the_collection(path: str) -> None:
     assert elsewhere(path) == [7, 7, 7, 7]
 
 
-def test_a_failed_commit_at_the_collection_is_reported(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@contextmanager
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def fail(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    array = new(path)
-    array[:] = 7
     with monkeypatch.context() as patch:
         patch.setattr(zip_archive, "write_at", fail)
-        with pytest.warns(RuntimeWarning, match=r"x\.zip was not closed.*lost.*No space left"):
-            del array
+        yield
+
+
+def test_a_failed_commit_at_the_collection_is_reported(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    array = new(path)
+    array[:] = 7
+    with full_disk(monkeypatch), pytest.warns(RuntimeWarning, match=r"x\.zip was not closed.*lost.*No space left"):
+        del array
     with tegula.create_array(path, shape=1, dtype="u1"):  # it is not locked any more
         pass
 
@@ -493,13 +500,9 @@ def test_an_error_in_the_block_closes_the_archive_too(path: str) -> None:
 
 
 def test_closing_can_be_tried_again(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
-
     array = new(path)
     array[:] = 7
-    with monkeypatch.context() as patch:
-        patch.setattr(zip_archive, "write_at", fail)
+    with full_disk(monkeypatch):
         for act in (array.flush, array.close):
             with pytest.raises(StoreError, match="No space left"):
                 act()

@@ -1,7 +1,9 @@
 //! Stores of bytes. Local files are implemented here; every other store implements the same trait elsewhere.
 
+mod files;
 #[cfg(target_os = "linux")]
 pub mod local;
+pub mod plain;
 
 use crate::{Error, Result, memory};
 

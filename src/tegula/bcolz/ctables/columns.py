@@ -23,7 +23,7 @@ from tegula.bcolz.parameters import cparams
 from tegula.engine.nodes.creating import create_node
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, TegulaError
 from tegula.formats import find_format
-from tegula.metadata.nodes import GroupMetadata
+from tegula.tables.columns import described
 
 __all__ = ["Columns", "is_inside"]
 
@@ -39,10 +39,11 @@ def is_inside(path: Any, folder: Any) -> bool:
 def _node(rootdir: str, mode: str) -> tegula.Table:
     """Open the table in a directory, for its attributes and the order of its columns."""
     store = tegula.LocalStore(rootdir, read_only=mode == "r")
-    found = engine.read_metadata(store, "", _FORMAT.name)
-    if not isinstance(found, GroupMetadata):
-        raise MissingError("the directory does not hold a ctable", path=rootdir)
-    return tegula.Table(store, "", found, read_only=mode == "r")
+    with suppress(NotFoundError):
+        node = tegula.open(store, "r" if mode == "r" else "r+", format=_FORMAT.name)
+        if isinstance(node, tegula.Table):
+            return node
+    raise MissingError("the directory does not hold a ctable", path=rootdir)
 
 
 def _create_in_directory(rows: dict[str, Any], rootdir: str, mode: str, options: dict[str, Any]) -> dict[str, carray]:
@@ -54,8 +55,7 @@ def _create_in_directory(rows: dict[str, Any], rootdir: str, mode: str, options:
             path = os.path.join(rootdir, name)
             columns[name] = carray(column, rootdir=path, mode="r" if mode == "r" else "a", **options)
             columns[name].mode = mode
-        metadata = GroupMetadata(format=_FORMAT.name, members=tuple(columns))
-        create_node(tegula.LocalStore(rootdir), "", _FORMAT, metadata, overwrite=False)
+        create_node(tegula.LocalStore(rootdir), "", _FORMAT, described(_FORMAT, {}, [*columns]), overwrite=False)
     except BaseException as error:
         for column in columns.values():
             with suppress(OSError, TegulaError):

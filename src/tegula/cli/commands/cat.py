@@ -13,10 +13,11 @@ from tegula.cli.files import output as open_output
 from tegula.cli.progress import reading_line
 from tegula.cli.reporting import AllowPickle, Raw, say_decoded
 from tegula.cli.targets import StorageOptions, needs_array, open_target, target_argument
+from tegula.display.markup import printable
 from tegula.errors import SelectionError
 from tegula.extracts.selections import parse_selection, split_selection
 from tegula.extracts.windows import Window, window
-from tegula.extracts.writing import SUFFIXES, TERMINAL_WRITERS, WRITERS
+from tegula.extracts.writing import SUFFIXES, WRITERS, writer
 from tegula.hierarchy.group import Group
 
 __all__ = ["cat"]
@@ -107,7 +108,7 @@ def _output_format(format: _Format | None, file: Path | None) -> str | None:
 
 
 def _write(part: Window, format: str, file: Path | None) -> None:
-    pieces = (TERMINAL_WRITERS if on_terminal(file) else WRITERS)[format](part)
+    pieces = (writer(format, printable) if on_terminal(file) else WRITERS[format])(part)
     first = next(pieces, b"")  # values that the format can't hold raise an error before the file is opened
     with open_output(file) as stream:
         stream.write(first)

@@ -31,7 +31,7 @@ from tegula.display.markup import printable
 from tegula.display.tree import Line, Tree, group_tree
 from tegula.errors import TegulaError
 from tegula.hierarchy.group import Group
-from tegula.jobs.units import with_known_members
+from tegula.hierarchy.walking import with_known_members
 from tegula.runtime.quantities import counted, human_bytes
 from tegula.stores.secrets import redacted
 from tegula.tables.table import Table

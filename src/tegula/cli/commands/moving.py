@@ -29,9 +29,9 @@ from tegula.cli.unfinished import done_at
 from tegula.display.markup import printable
 from tegula.errors import NotFoundError, TegulaError
 from tegula.hierarchy.copying import CopyReport, delete, move
+from tegula.hierarchy.walking import nbytes_stored
 from tegula.jobs.copying import copy
 from tegula.jobs.ledger import DIRECTORY
-from tegula.jobs.units import nbytes_stored
 from tegula.runtime.quantities import counted, human_bytes
 from tegula.stores.secrets import redacted
 from tegula.stores.targets.paths import links

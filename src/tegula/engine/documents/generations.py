@@ -8,6 +8,7 @@ from typing import TypeAlias
 from tegula import config
 from tegula.engine.concurrency.pool import gather
 from tegula.errors import StoreError
+from tegula.formats import find_format
 from tegula.stores import Generation, Store
 
 __all__ = ["States", "states_of"]
@@ -15,12 +16,14 @@ __all__ = ["States", "states_of"]
 States: TypeAlias = dict[str, tuple[bytes | None, Generation | None]]
 
 
-def states_of(store: Store, path: str, keys: Sequence[str]) -> States:
+def states_of(store: Store, path: str, keys: Sequence[str] | str) -> States:
     """Return documents under a node's path and their generations as they are now, by key relative to it, in one wave.
 
-    Where a file stands in the place of a document's directory, there is neither.
+    A format's name stands for the keys of all its documents. Where a file stands in the place of a document's
+    directory, there is neither.
     """
     prefix, limit = f"{path}/" if path else "", config.current().max_input_bytes
+    keys = find_format(keys).keys if isinstance(keys, str) else keys
 
     def read(key: str) -> tuple[bytes | None, Generation | None]:
         try:

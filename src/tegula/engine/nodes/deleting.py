@@ -46,6 +46,14 @@ def occupant(store: Store, path: str) -> Occupant | None:
         return "incomplete"
 
 
+def is_taken(store: Store, path: str) -> bool:
+    """Return whether there is a node at a path, whether or not it can be read."""
+    try:
+        return (read_metadata(store, path) or implicit_group(store, path, None)) is not None
+    except (MetadataError, UnsupportedError):
+        return True
+
+
 def clear_place(store: Store, path: str, *, keep: str = "") -> None:
     """Delete the node at a path, or what is left of one: documents and chunks. Without a node, other files stay.
 

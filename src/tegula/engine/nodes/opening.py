@@ -9,7 +9,7 @@ import numpy as np
 
 from tegula import config
 from tegula.engine.reading.preferred import PREFERRED, REFERENCE
-from tegula.engine.stored.array import StoredArray
+from tegula.engine.stored.array import StoredArray, missing_rule
 from tegula.engine.stored.chains import chain_of
 from tegula.engine.stored.states import REPLACEMENTS
 from tegula.errors import MetadataError, TegulaError
@@ -64,7 +64,7 @@ def stored_array(
     if allow_pickle is not False or write_empty is not None:
         _check_options(allow_pickle=allow_pickle, write_empty_chunks=write_empty)
     if missing_chunks is not None:
-        config.check_missing_chunks(missing_chunks)
+        missing_rule(missing_chunks)
 
     # the limit on memory for one chunk
     prefix = f"{path}/" if path else ""

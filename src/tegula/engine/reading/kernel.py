@@ -20,9 +20,10 @@ from tegula import config
 from tegula.engine.reading.preferred import FALLBACK, REFERENCE
 from tegula.errors import CodecError, StoreError, TegulaError, UnsupportedError
 from tegula.formats import find_format
-from tegula.runtime import executors
+from tegula.runtime import executors, system
 from tegula.runtime.deferred import Later
 from tegula.stores.capabilities import Ranged
+from tegula.stores.local import kernel as kernels
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -128,16 +129,19 @@ def _kernel_store(library: ModuleType, array: StoredArray) -> Any:
 
 def _new_kernel_store(library: ModuleType, array: StoredArray) -> Any:
     target = array.target
-    if (store := target.plain_files) is not None and sys.platform == "linux":
+    store, locate = target.plain_files, None
+    if store is not None:
         if store.ignores_case is None:  # unknown until a name with letters has been looked up
             store.exists(array.prefix + find_format(array.metadata.format).shape_key)
         if store.ignores_case is None:  # jobs write arrays without documents; any other name with letters will do
             for key in islice(store.list_prefix(""), 1):
                 store.exists(key)
         ignores_case = store.ignores_case
-        if ignores_case is None:
+        if ignores_case is None and system.KERNEL_STORES:
             return None
-        if not ignores_case:
+        if ignores_case or not system.KERNEL_STORES:
+            locate = partial(kernels.located, store)
+        else:
             sync = store.durability == "fsync"
             if not store.read_only:
                 import fcntl  # noqa: F401, PLC0415 - threads of the kernel call `prepare`, and import nothing
@@ -156,7 +160,13 @@ def _new_kernel_store(library: ModuleType, array: StoredArray) -> Any:
             )
     reader = remote.ShardReader(target) if target.is_remote or isinstance(target, Ranged) else None
     return library.PythonStore(
-        target, array.chain.sharding is not None, target.concurrency, reader=reader, content=array.chunk_nbytes
+        target,
+        array.chain.sharding is not None,
+        target.concurrency,
+        reader=reader,
+        content=array.chunk_nbytes,
+        locate=locate,
+        exact=store is not None and store.ignores_case is False and os.name == "posix",
     )
 
 

@@ -34,7 +34,7 @@ else:
     grid_keys, pool = Later("tegula.engine.stored.grid_keys"), Later("tegula.engine.concurrency.pool")
     node_states = Later("tegula.engine.stored.states")
 
-__all__ = ["Box", "Executor", "NewRows", "StoredArray", "physical_memory"]
+__all__ = ["Box", "Executor", "NewRows", "StoredArray", "missing_rule", "physical_memory"]
 
 Array: TypeAlias = "npt.NDArray[Any]"
 Box = tuple[tuple[int, int], ...]
@@ -54,6 +54,17 @@ def physical_memory() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return 2**48
+
+
+def missing_rule(value: object) -> str | None:
+    """Return a rule for reads of chunks that are not stored: ``"fill"``, ``"error"``, or ``None`` for the setting.
+
+    Raises
+    ------
+    MetadataError
+        If it is none of these.
+    """
+    return None if value is None else config.check_missing_chunks(value)
 
 
 class Executor(Protocol):

@@ -21,23 +21,7 @@ __all__ = ["adapt"]
 
 
 def adapt(metadata: ArrayMetadata) -> ArrayMetadata:
-    """Convert metadata to bcolz: chunks along the first axis only, C order, Blosc.
-
-    Parameters
-    ----------
-    metadata : ArrayMetadata
-        An array of any format, or a new one.
-
-    Returns
-    -------
-    ArrayMetadata
-        The same elements, in a form that `tegula.formats.bcolz.documents.serialize` writes.
-
-    Raises
-    ------
-    UnsupportedError
-        If the data type, the chunk grid, the fill value or a codec has no form in bcolz.
-    """
+    """Convert metadata to bcolz: chunks along the first axis only, C order, Blosc."""
     data_type = _adapt_type(metadata)
     chunklen, extra = _adapt_grid(metadata), dict(metadata.extra)
     if data_type.variable:

@@ -88,23 +88,6 @@ def is_draft(raw: bytes) -> bool:
 def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     """Read the documents of a carray or a ctable (sections "The `meta` files" and "The `__attrs__` file").
 
-    Parameters
-    ----------
-    documents : mapping of str to bytes
-        The documents of a node, by key.
-
-    Returns
-    -------
-    ArrayMetadata, GroupMetadata or None
-        ``None`` if there is neither ``meta/storage`` nor ``__rootdirs__``.
-
-    Raises
-    ------
-    MetadataError
-        If a document is not valid.
-    UnsupportedError
-        If it describes an array that tegula can't read.
-
     Examples
     --------
     >>> parse({"__rootdirs__": b'{"names": ["x", "y"]}'}).members
@@ -179,13 +162,7 @@ def _data_type(value: Any) -> DataType:
 
 
 def serialize(metadata: NodeMetadata) -> dict[str, bytes]:
-    """Write the documents of a node as bcolz writes them; documents that have not changed keep their bytes.
-
-    Raises
-    ------
-    UnsupportedError
-        If the array does not have the form that `tegula.formats.bcolz.adapting.adapt` returns.
-    """
+    """Write the documents of a node as bcolz writes them; documents that have not changed keep their bytes."""
     documents = metadata.documents
     attributes = documents
     if not documents.get("__attrs__", b"").strip():  # bcolz leaves an empty file

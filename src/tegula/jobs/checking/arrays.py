@@ -19,6 +19,7 @@ from tegula.codecs.compressors.checksums import notices_changes
 from tegula.engine import StoredArray
 from tegula.engine.concurrency.pool import for_each, results_of
 from tegula.engine.reading.remote import UNITS
+from tegula.engine.stored.misplaced import Misplaced
 from tegula.engine.stored.visiting import cells, is_inside
 from tegula.errors import ConflictError, MetadataError, NotFoundError, TegulaError, UnsupportedError
 from tegula.formats import Format, find_format
@@ -28,7 +29,6 @@ from tegula.hierarchy.sources import Source
 from tegula.jobs.checking.documents import Visit, set_members, visited, write_document
 from tegula.jobs.checking.findings import Examination, Finding, Repair
 from tegula.jobs.ledger import UNRECORDED
-from tegula.jobs.misplaced import Misplaced
 from tegula.jobs.sharing import Code, Share, shared_results
 from tegula.jobs.units import Box, chunk_boxes
 from tegula.metadata.nodes import ArrayMetadata

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from tegula import engine
 from tegula.arrays.array import Array
-from tegula.config import check_missing_chunks
 from tegula.display.markup import shorten
 from tegula.engine import StoredArray
 from tegula.engine.concurrency.pool import results_of
@@ -27,12 +26,13 @@ from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import Missing
 from tegula.hierarchy.opening import open as open_any
 from tegula.hierarchy.viewed import store_to_read
+from tegula.hierarchy.walking import arrays_below
 from tegula.jobs.checking.arrays import CODE, check_arrays
 from tegula.jobs.checking.documents import DOCUMENT_KEYS, ConsolidatedCheck, Visit, consolidated_checks, visited
 from tegula.jobs.checking.findings import KINDS, CheckReport, Examination, Finding, Repair
 from tegula.jobs.plans import Piece, Plan
 from tegula.jobs.sharing import piece_for, sharing
-from tegula.jobs.units import Progress, arrays_below, one_at_a_time
+from tegula.jobs.units import Progress, one_at_a_time
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import Store
 from tegula.stores.capabilities import Reclaiming, UnreachableNames, lock
@@ -150,7 +150,7 @@ def check(
         listed = listable(store, path, damaged=True)
         rule = source.missing_chunks if isinstance(source, (Array, Group, Table)) else None
         if missing_chunks is not None:
-            rule = check_missing_chunks(missing_chunks)
+            rule = engine.missing_rule(missing_chunks)
         exam = Examination(listed, path, max_findings, one_at_a_time(progress), allow_pickle, rule)
         if listed is not store:
             message = "the store can't be listed, so only known keys are checked"

@@ -6,7 +6,7 @@ Consolidated metadata is compared with the documents of the members.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,12 +20,12 @@ from tegula.formats import ALL_KEYS, FORMATS, Format, find_format, oddities
 from tegula.formats.keys import NETCDF_KEY
 from tegula.formats.leniency import corrected
 from tegula.formats.located.splicing import with_values
-from tegula.hierarchy.consolidating import read_consolidated, write_consolidated
+from tegula.hierarchy.consolidating import replace_entry
 from tegula.hierarchy.drafts import elsewhere
 from tegula.hierarchy.group import Group
 from tegula.jobs.checking.findings import Examination, Repair
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
-from tegula.stores import Generation, Store
+from tegula.stores import Generation
 from tegula.stores.arguments import is_key
 
 __all__ = ["DOCUMENT_KEYS", "ConsolidatedCheck", "Visit", "consolidated_checks", "visited", "write_document"]
@@ -104,21 +104,7 @@ def set_members(visit: Visit, fmt: Format, members: Mapping[str, Any]) -> None:
     visit.documents[fmt.shape_key] = new
     parts = visit.path.split("/") if visit.path else []
     for depth in range(len(parts)):
-        _set_entry(store, "/".join(parts[:depth]), "/".join(parts[depth:]), fmt, new)
-
-
-def _set_entry(store: Store, path: str, name: str, fmt: Format, new: bytes) -> None:
-    """Replace the document of a member in the consolidated metadata of a group, if it has an entry there."""
-    group = engine.read_metadata(store, path, fmt.name)
-    if not isinstance(group, GroupMetadata) or name not in (read_consolidated(store, path, group) or {}):
-        return
-
-    def members() -> Iterator[tuple[str, Mapping[str, bytes]]]:
-        for member, documents in (read_consolidated(store, path, group) or {}).items():
-            if member:
-                yield member, {**documents, fmt.shape_key: new} if member == name else documents
-
-    write_consolidated(store, path, fmt.name, members)
+        replace_entry(store, "/".join(parts[:depth]), "/".join(parts[depth:]), fmt.name, {fmt.shape_key: new})
 
 
 def visited(exam: Examination, path: str) -> Visit:

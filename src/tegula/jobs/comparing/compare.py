@@ -15,6 +15,7 @@ from tegula.errors import MetadataError, TegulaError
 from tegula.hierarchy.ahead import Ahead
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import Missing
+from tegula.hierarchy.walking import Node, opened
 from tegula.jobs.comparing.differences import (
     Differing,
     Largest,
@@ -26,9 +27,9 @@ from tegula.jobs.comparing.differences import (
 )
 from tegula.jobs.plans import Piece
 from tegula.jobs.sharing import Code, Reading, piece_for, reading
-from tegula.jobs.units import Node, Progress, opened
+from tegula.jobs.units import Progress
 from tegula.metadata.json_values import equal_json
-from tegula.reductions import are_comparable, native
+from tegula.reductions.equality import are_comparable, native
 from tegula.runtime.quantities import counted
 from tegula.stores.targets.opening import options_of_both
 from tegula.tables.columns import ORDER, column_names

@@ -20,7 +20,7 @@ from tegula.engine.concurrency.pool import gather, results_of
 from tegula.engine.copying.chunk_copies import part_of
 from tegula.engine.stored.visiting import cells, in_order
 from tegula.jobs.units import Box, block_grid, blocks_of
-from tegula.reductions import equal_values
+from tegula.reductions.equality import equal_values
 
 __all__ = ["Differing", "Largest", "compare_box", "compare_fills", "decodes_alike", "equal_fills", "units"]
 
@@ -78,7 +78,7 @@ def units(one: Array, other: Array, absent: list[tuple[int, ...]]) -> Iterator[B
 
     def stored() -> Iterator[tuple[int, ...]]:
         for array in arrays:
-            yield from blocks_of(array, [(0, 1, size) for size in array.shape], grid)
+            yield from (block for block, _ in blocks_of(array, tuple(map(range, array.shape)), grid))
 
     every, gap = cells([(0, count) for count in grid.counts(other.shape)]), None
     for coords in in_order(stored):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -15,18 +14,19 @@ from tegula.engine.nodes.replacing import replacing
 from tegula.errors import MetadataError, SelectionError, UnsupportedError
 from tegula.formats import find_format
 from tegula.hierarchy.opening import Missing
+from tegula.hierarchy.walking import node_at, with_known_members
 from tegula.jobs.converting.recorded import convert_recorded, outline_recorded
 from tegula.jobs.ledger import share_of
 from tegula.jobs.recording import claimed
 from tegula.jobs.rewriting.array_job import Run
 from tegula.jobs.rewriting.memory import bounded, memory_of
-from tegula.jobs.rewriting.planning import Conversion, for_reading, said_of
+from tegula.jobs.rewriting.planning import Conversion, opened_target, said_of
 from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
 from tegula.jobs.rewriting.rules import Field, rules_of
 from tegula.jobs.rewriting.targets import Layout
-from tegula.jobs.runners.runner import check_reachable, runner_of
-from tegula.jobs.units import Progress, node_at, one_at_a_time, with_known_members
-from tegula.stores.targets.opening import creating, options_of_both
+from tegula.jobs.runners.runner import running
+from tegula.jobs.units import Progress, one_at_a_time
+from tegula.stores.targets.opening import options_of_both
 from tegula.stores.targets.paths import address_of, location_of, refuse_overlap
 
 __all__ = ["ConvertReport", "ConvertedArray", "Progress", "convert"]
@@ -241,15 +241,13 @@ def convert(
         raise UnsupportedError(f"{fmt.name} can't show an array before it is complete", field="visible_early")
 
     # the conversion
-    with nullcontext(for_reading(target, target_options)) if dry_run else creating(target, target_options) as store:
+    if dry_run:
+        runner = workers = None
+    with opened_target(target, target_options, dry_run=dry_run) as store:
         refuse_overlap(node.store, node.path, store, path)
         if select is not None and not isinstance(node, Array):
             raise SelectionError("a selection applies to a single array, not to a group")
-        with (
-            bounded(memory),
-            runner_of(None if dry_run else runner, None if dry_run else workers) as who,
-        ):
-            check_reachable(who, node.store, store)
+        with bounded(memory), running(runner, workers, node.store, store) as who:
             conversion = Conversion(
                 node,
                 select,
@@ -275,8 +273,6 @@ def convert(
                 report = convert_recorded(conversion, resume=bool(resume), part=share)
             else:
                 report = _at_once(conversion)
-    if store is not target:
-        store.close()
     report.source, report.target = node.location, location_of(store, path)
     report.seconds = time.perf_counter() - start
     return report

@@ -10,13 +10,13 @@ from typing import Any
 from tegula import engine
 from tegula.arrays.array import Array
 from tegula.engine.nodes.creating import check_vacant, create_parents
-from tegula.engine.nodes.deleting import clear_place, delete_node
+from tegula.engine.nodes.deleting import clear_place, delete_node, is_taken
 from tegula.errors import NotFoundError, UnsupportedError
 from tegula.hierarchy.group import open_node
 from tegula.jobs.ledger import Ledger
 from tegula.jobs.recording import Recording
-from tegula.jobs.rewriting.array_job import ArrayJob, Prepared, entry_of
-from tegula.jobs.rewriting.planning import Conversion, is_taken, refuse_taken
+from tegula.jobs.rewriting.array_job import ArrayJob, Prepared, bytes_stored, entry_of
+from tegula.jobs.rewriting.planning import Conversion, refuse_taken
 from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
 from tegula.stores.targets.paths import location_of
 
@@ -143,7 +143,7 @@ class _CompletionReport(ArrayJob):
             compared = dict(zip(("verified", "digest"), self._verified(source, prepared, piece, target, read)))
         stored, after = prepared.draft.stored.amount_stored()
         sizes: dict[str, Any] = {
-            "before": source.nbytes_stored() if source.store.listable else 0,
+            "before": bytes_stored(source),
             "after": after,
             "stored": stored,
         }

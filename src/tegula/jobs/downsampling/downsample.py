@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from time import perf_counter
 from typing import Any, Literal
 
 from tegula.arrays.array import Array
+from tegula.engine.stored.misplaced import refuse_misplaced
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.hierarchy.opening import Missing
+from tegula.hierarchy.walking import node_at
 from tegula.jobs.downsampling.job import PyramidJob, group_at, other_variables
 from tegula.jobs.downsampling.levels import MOST_LEVELS, ZARR3, check_method, masks_of
 from tegula.jobs.ledger import share_of
-from tegula.jobs.misplaced import refuse_misplaced
 from tegula.jobs.rewriting.array_job import Run
 from tegula.jobs.rewriting.estimating import Estimate
 from tegula.jobs.rewriting.memory import bounded, memory_of
-from tegula.jobs.rewriting.planning import for_reading, said_of
+from tegula.jobs.rewriting.planning import opened_target, said_of
 from tegula.jobs.rewriting.rules import Field, rules_of
 from tegula.jobs.rewriting.targets import Layout
-from tegula.jobs.runners.runner import check_reachable, runner_of
-from tegula.jobs.units import Progress, node_at, one_at_a_time
+from tegula.jobs.runners.runner import running
+from tegula.jobs.units import Progress, one_at_a_time
 from tegula.metadata import geo
 from tegula.metadata.ome import (
     KEY,
@@ -37,9 +37,9 @@ from tegula.metadata.ome import (
     placed,
     spaced,
 )
-from tegula.reductions import Reduction
+from tegula.reductions.blocks import Reduction
 from tegula.stores import LocalStore, Store
-from tegula.stores.targets.opening import creating, options_of_both
+from tegula.stores.targets.opening import options_of_both
 from tegula.stores.targets.paths import address_of, clean, location_of
 
 __all__ = ["Level", "Pyramid", "downsample"]
@@ -237,7 +237,7 @@ def downsample(
     check_method(method, array.dtype)
     if levels is not None and (type(levels) is not int or not 1 <= levels <= MOST_LEVELS):
         raise MetadataError(f"{levels!r:.40} is not a number of levels from 1 to {MOST_LEVELS}", field="levels")
-    refuse_misplaced(array)
+    refuse_misplaced(array.stored)
     known, version = axes_of(axes, array.dimension_names, array.ndim), check_version(ome_version)
     steps, (known, scales, starts) = factors_of(factors, known), spaced(known, scale, array.stored.steps)
     reduction = Reduction(steps, method, tuple(masks_of(array, missing)))
@@ -260,11 +260,15 @@ def downsample(
         target_options = None
     else:
         target, path, _ = address_of(target, path)
-    opening = nullcontext(for_reading(target, target_options)) if dry_run else creating(target, target_options)
     resumes = bool(resume) or part is not None
     is_recorded = resumes or (resume is not None and not dry_run)
-    with opening as store, bounded(memory), runner_of(None if dry_run else runner, None if dry_run else workers) as who:
-        check_reachable(who, array.store, store)
+    if dry_run:
+        runner = workers = None
+    with (
+        opened_target(target, target_options, dry_run=dry_run) as store,
+        bounded(memory),
+        running(runner, workers, array.store, store) as who,
+    ):
         group, left, estimate = path, 0, Estimate()
         run = Run(who, visible_early=visible_early, progress=progress, max_memory=memory, two_passes=part is None)
         job = PyramidJob(array, store, group, reduction, levels, layout, run)
@@ -283,8 +287,6 @@ def downsample(
             parent = group_at(store, above)
             if parent is not None and parent.is_consolidated():  # it has a pyramid now
                 parent.consolidate()
-    if store is not target:
-        store.close()
     return Pyramid(location_of(store, group), method, known, listed, perf_counter() - start, dry_run, left, estimate)
 
 

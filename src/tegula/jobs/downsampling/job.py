@@ -14,7 +14,7 @@ from typing import Any, Final
 from tegula.arrays.array import Array
 from tegula.arrays.creation import new_array_of, new_group
 from tegula.engine.nodes.creating import check_path, check_reserved, check_vacant, create_parents
-from tegula.engine.nodes.deleting import clear_place, occupant, remove_incomplete
+from tegula.engine.nodes.deleting import clear_place, is_taken, occupant, remove_incomplete
 from tegula.engine.nodes.replacing import Replacement, put_in_place
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError
 from tegula.hierarchy.group import Group, open_node
@@ -27,14 +27,14 @@ from tegula.jobs.recording import Recording, claimed
 from tegula.jobs.rewriting.array_job import ArrayJob, Run, label_of
 from tegula.jobs.rewriting.estimating import Estimate
 from tegula.jobs.rewriting.hierarchy import Job
-from tegula.jobs.rewriting.planning import Conversion, is_taken, refuse_taken
+from tegula.jobs.rewriting.planning import Conversion, refuse_taken
 from tegula.jobs.rewriting.report import ConvertReport
 from tegula.jobs.rewriting.rules import match_rules
 from tegula.jobs.rewriting.targets import Layout
 from tegula.jobs.runners.runner import do_units
 from tegula.metadata import geo
 from tegula.metadata.ome import KEY, level_paths
-from tegula.reductions import Reduction
+from tegula.reductions.blocks import Reduction
 from tegula.stores import Store
 from tegula.stores.targets.paths import location_of, name_below, refuse_overlap
 

@@ -23,13 +23,14 @@ from tegula.jobs.ledger import Records
 from tegula.jobs.plans import Unit
 from tegula.jobs.publishing import Destination, Writing
 from tegula.jobs.rewriting.estimating import Estimate
-from tegula.jobs.rewriting.memory import granted, release, too_little
-from tegula.jobs.units import Box, block_grid, itemsize_of, pairs_in_order
+from tegula.jobs.rewriting.memory import granted, too_little
+from tegula.jobs.units import Box, block_grid, in_boxes, itemsize_of
 from tegula.metadata import geo, spacing
 from tegula.metadata.chunk_grids import ChunkGrid, joined_grid, regular_grid
 from tegula.metadata.fill_values import scalar_array
 from tegula.metadata.nodes import ArrayMetadata, inner_codecs
-from tegula.reductions import Reduction, supports
+from tegula.reductions.blocks import Reduction, supports
+from tegula.runtime.executors import release
 from tegula.stores import Store
 
 __all__ = ["MOST_LEVELS", "ZARR3", "Reducing", "Step", "check_method", "masks_of", "steps_of"]
@@ -260,14 +261,12 @@ class Reducing(Writing):
         if not (_is_sparse_alike(self.source, target, self.reduction) and old.is_sparse(number, target.nbytes)):
             return None
 
-        def pairs() -> Iterator[Coords]:
+        def chunks() -> Iterator[Coords]:
             for coords in stored_inside(old):
                 reached = []
                 for part, factor, axis in zip(part_of(old, coords), self.reduction.factors, own.axes):
                     first, last = part.start // factor, (part.stop - 1) // factor
                     reached.append((int(axis.locate(first)), int(axis.locate(last)) + 1))
-                for chunk in cells(reached):
-                    starts = (int(axis.start(one)) for axis, one in zip(own.axes, chunk))
-                    yield (*(int(axis.locate(start)) for axis, start in zip(grid.axes, starts)), *chunk)
+                yield from cells(reached)
 
-        return pairs_in_order(pairs, target.ndim)
+        return in_boxes(target.stored, chunks, grid)

@@ -12,17 +12,18 @@ from typing import Any
 
 from tegula import config, engine
 from tegula.arrays.array import Array
+from tegula.arrays.chunk_regions import Indices, indices_of
 from tegula.arrays.creation import completing, new_array_of, replaced
 from tegula.engine import can_copy_chunks
 from tegula.engine.nodes.creating import check_vacant, read_back
 from tegula.engine.nodes.deleting import delete_node, remove_incomplete
 from tegula.engine.nodes.replacing import replacing
+from tegula.engine.stored.misplaced import refuse_misplaced
 from tegula.errors import AlreadyExistsError, ConflictError, StoreError
 from tegula.formats import Format
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.sources import Source, Sources
 from tegula.jobs.ledger import UNRECORDED, Records
-from tegula.jobs.misplaced import refuse_misplaced
 from tegula.jobs.plans import Piece, Plan, description_of
 from tegula.jobs.publishing import Destination, publish
 from tegula.jobs.rewriting.estimating import estimate, estimate_of
@@ -31,11 +32,9 @@ from tegula.jobs.rewriting.passes import Passes
 from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
 from tegula.jobs.rewriting.rules import Rules
 from tegula.jobs.rewriting.targets import (
-    Axis,
     Layout,
     Target,
     keeps_codecs,
-    selected_axes,
     target_metadata,
 )
 from tegula.jobs.rewriting.temporary import between_name, recorded_array, temporary_array
@@ -52,11 +51,11 @@ from tegula.jobs.runners.runner import Runner, Threads, do_units
 from tegula.jobs.units import Progress
 from tegula.metadata.chunk_grids import regular_grid
 from tegula.metadata.nodes import ArrayMetadata, inner_codecs
-from tegula.reductions import Loss
+from tegula.reductions.precision import Loss
 from tegula.stores import Store
 from tegula.tables.table import Table
 
-__all__ = ["ArrayJob", "Prepared", "Run", "entry_of", "label_of", "reserved_note"]
+__all__ = ["ArrayJob", "Prepared", "Run", "bytes_stored", "entry_of", "label_of", "reserved_note"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ class Prepared:
     """An array that is about to be converted."""
 
     name: str  # its path below the source
-    axes: list[Axis | int]  # the selected part of each axis
+    axes: Indices  # those selected along each axis
     target: Target  # the new array's metadata
     allowed: dict[str, Any]  # options for opening the new array
     draft: Array  # the new array, which is not stored yet
@@ -141,7 +140,7 @@ class ArrayJob:
         """Return whether this conversion has created the parent group of a node, or its caller does so."""
         return self.run.in_group or (bool(name) and name.rpartition("/")[0] in self._made)
 
-    def planned(self, source: Array, axes: list[Axis | int], name: str) -> Target:
+    def planned(self, source: Array, axes: Indices, name: str) -> Target:
         """Return the metadata of the new array."""
         return target_metadata(source, axes, self.layout, self._names(source, name), label_of(source, name))
 
@@ -171,12 +170,12 @@ class ArrayJob:
     def entry(self, source: Array, prepared: Prepared) -> ConvertedArray:
         """Convert an array, or in a dry run estimate that; return its entry in the report."""
         if self.run.plan is None:  # otherwise it was done when the job was planned
-            refuse_misplaced(source)
+            refuse_misplaced(source.stored)
         return self._outlined(source, prepared) if self.run.dry_run else self._converted(source, prepared)
 
     def prepared(self, source: Array, name: str, select: Any = None, *notes: str) -> Prepared:
         """Describe the new array, and check that it can be written."""
-        axes, path = selected_axes(select, source.shape), self.path_of(name)
+        axes, path = indices_of(... if select is None else select, source.shape), self.path_of(name)
         planned = self.planned(source, axes, name)
         allowed: dict[str, Any] = {"allow_pickle": source.allow_pickle}
         if planned.complete:
@@ -206,7 +205,7 @@ class ArrayJob:
             self.report.estimate = self.report.estimate.merge(amount)
             if passes is not None:
                 self.report.passes[planned.name] = passes
-        return entry_of(planned.draft, planned.name, before=_bytes_stored(source), notes=planned.notes)
+        return entry_of(planned.draft, planned.name, before=bytes_stored(source), notes=planned.notes)
 
     def _converted(self, source: Array, planned: Prepared) -> ConvertedArray:
         """Do the units of an array, then write its documents; with a ledger, units may be left to other parts."""
@@ -329,7 +328,7 @@ class ArrayJob:
                 if left:
                     return Counter(), left
                 ledger.complete(first)
-                source, planned = between, replace(planned, axes=[(0, 1, size) for size in between.shape])
+                source, planned = between, replace(planned, axes=tuple(map(range, between.shape)))
             work = self._work(source, planned, mode, made)
             with read:
                 return self._done(work, piece, partial(self._report_progress, planned, 0, half=half))
@@ -421,9 +420,9 @@ class ArrayJob:
         total = draft.nbytes * (2 if self.run.verify else 1)
         self.run.progress(planned.name, passes * draft.nbytes + done * draft.itemsize, total)
 
-    def _mode(self, source: Array, axes: list[Axis | int], planned: Target, target: Array) -> Mode:
+    def _mode(self, source: Array, axes: Indices, planned: Target, target: Array) -> Mode:
         """Return whether the chunks of an array can be copied as they are stored."""
-        is_whole = axes == [(0, 1, size) for size in source.shape]
+        is_whole = axes == tuple(map(range, source.shape))
         kept = not planned.recoded or keeps_codecs(source, target.metadata, self.layout.fmt)
         kept = kept and planned.precision is None
         return "copy" if is_whole and kept and can_copy_chunks(source.stored, target.stored) else "rewrite"
@@ -458,7 +457,7 @@ class ArrayJob:
             return {"copied": total["copied"], "stored": total["stored"], "before": total["read"],
                 "after": total["written"]}  # fmt: skip
         stored, after = target.stored.amount_stored()
-        sizes: dict[str, Any] = {"stored": stored, "before": _bytes_stored(source), "after": after}
+        sizes: dict[str, Any] = {"stored": stored, "before": bytes_stored(source), "after": after}
         return sizes if planned.target.precision is None else {**sizes, "loss": loss_of(total)}
 
 
@@ -500,7 +499,7 @@ def _opened_anew(source: Array) -> Array:
     return Array(stored, source.path, read_only=True)
 
 
-def _bytes_stored(source: Array) -> int:
+def bytes_stored(source: Array) -> int:
     """Return the stored bytes of an array; 0 if counting them would need a request for each chunk of the grid."""
     return source.nbytes_stored() if source.store.listable else 0
 

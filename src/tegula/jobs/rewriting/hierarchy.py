@@ -22,11 +22,11 @@ from tegula.errors import (
     store_failed,
 )
 from tegula.hierarchy.group import Group, open_node
+from tegula.hierarchy.walking import arrays_below
 from tegula.jobs.rewriting.array_job import ArrayJob, label_of, reserved_note
 from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
 from tegula.jobs.rewriting.rules import Rules, match_rules
-from tegula.jobs.rewriting.targets import kept_attributes, selected_axes
-from tegula.jobs.units import arrays_below
+from tegula.jobs.rewriting.targets import kept_attributes
 from tegula.metadata.nodes import GroupMetadata
 from tegula.tables.columns import ORDER, column_names, with_names
 from tegula.tables.table import Table
@@ -100,7 +100,7 @@ class Job:
             return  # automatic ones are multiples of any chunks
         for name, source in arrays_below(root, {}, implicit=True, strict=True):
             try:
-                self._arrays.planned(source, selected_axes(None, source.shape), name)
+                self._arrays.planned(source, tuple(map(range, source.shape)), name)
             except TegulaError as error:
                 if isinstance(error, MetadataError) and error.field == "shards":
                     raise error.within(path=name) from None

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-import sys
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 from tegula import config
 from tegula.arrays.array import Array
+from tegula.arrays.chunk_regions import Indices
 from tegula.engine.reading.remote import ShardReader
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.jobs.rewriting.passes import Passes, TooSmall, plan_passes
-from tegula.jobs.rewriting.targets import Axis
 from tegula.jobs.units import block_grid, itemsize_of
 from tegula.metadata.chunk_grids import ChunkGrid, regular_grid
 
-__all__ = ["bounded", "grant_for", "granted", "memory_of", "passes_of", "release", "too_little", "unit_grid"]
+__all__ = ["bounded", "grant_for", "granted", "memory_of", "passes_of", "too_little", "unit_grid"]
 
 _UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY: Final = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -54,7 +53,7 @@ def memory_of(value: Any) -> int | None:
 
 
 def passes_of(
-    source: Array, axes: list[Axis | int], target: Array, max_memory: int, *, two: bool = True, copies: int = 1
+    source: Array, axes: Indices, target: Array, max_memory: int, *, two: bool = True, copies: int = 1
 ) -> Passes | None:
     """Return passes of a conversion for which no worker needs more than `max_memory`.
 
@@ -62,8 +61,8 @@ def passes_of(
     ----------
     source : Array
         The array to read.
-    axes : list
-        The selected part of each of its axes.
+    axes : tuple of int or range
+        The selected indices along each of its axes.
     target : Array
         The array to write, which need not be stored.
     max_memory : int
@@ -88,9 +87,9 @@ def passes_of(
     >>> import tegula
     >>> maps = tegula.create_array({}, shape=(1000, 300, 300), chunks=(1, 300, 300), dtype="f4")
     >>> series = tegula.create_array({}, shape=(1000, 300, 300), chunks=(1000, 10, 10), dtype="f4")
-    >>> passes_of(maps, [(0, 1, n) for n in maps.shape], series, 2**29)
+    >>> passes_of(maps, tuple(map(range, maps.shape)), series, 2**29)
     <tegula.Passes: 1 pass, ...>
-    >>> passes_of(maps, [(0, 1, n) for n in maps.shape], series, 2**26)
+    >>> passes_of(maps, tuple(map(range, maps.shape)), series, 2**26)
     <tegula.Passes: 2 passes through a temporary array of chunks ...>
     """
     if not target.metadata.grid.is_regular or not target.shape:
@@ -104,7 +103,7 @@ def passes_of(
         if isinstance(axis, int):
             depth *= length
         else:
-            reads.append(max(1, -(-length // abs(axis[1]))))
+            reads.append(max(1, -(-length // abs(axis.step))))
 
     # the size of an element, which is in memory with both types if these differ
     sizes = [itemsize_of(source), itemsize_of(target)]
@@ -139,9 +138,7 @@ def too_little(verb: str, target: Array, needed: int, max_memory: int) -> Unsupp
     )
 
 
-def unit_grid(
-    source: Array, axes: list[Axis | int], target: Array, max_memory: int | None, *, copies: int = 1
-) -> ChunkGrid:
+def unit_grid(source: Array, axes: Indices, target: Array, max_memory: int | None, *, copies: int = 1) -> ChunkGrid:
     """Return the grid of the units of one pass, which fit into `max_memory`, or by default into a block.
 
     Raises
@@ -160,13 +157,6 @@ def bounded(memory: int | None) -> AbstractContextManager[Any]:
     if memory is None:
         return nullcontext()
     return config.configure(buffer_bytes=min(config.current().buffer_bytes, memory // 2))
-
-
-def release() -> None:
-    """Release the memory that the kernel keeps for the results of later reads."""
-    kernel = sys.modules.get("tegula._kernel")
-    if kernel is not None:
-        kernel.trim()
 
 
 def granted(memory: int) -> int:

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tegula import engine
 from tegula.arrays.array import Array
-from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError
+from tegula.engine.nodes.deleting import is_taken
+from tegula.engine.stored.misplaced import refuse_misplaced
+from tegula.errors import AlreadyExistsError, NotFoundError
 from tegula.hierarchy.group import Group
 from tegula.jobs.ledger import UNRECORDED
-from tegula.jobs.misplaced import refuse_misplaced
 from tegula.jobs.plans import Piece, Plan, description_of, digest, fingerprint_of
 from tegula.jobs.rewriting.array_job import ArrayJob, Prepared, Run, entry_of
 from tegula.jobs.rewriting.hierarchy import Job
 from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
 from tegula.jobs.rewriting.targets import Layout
 from tegula.stores import MemoryStore, Store
-from tegula.stores.targets.opening import store_of
+from tegula.stores.targets.opening import creating, store_of
 from tegula.stores.targets.paths import location_of
 from tegula.tables.table import Table
 
-__all__ = ["Conversion", "for_reading", "is_taken", "refuse_taken", "said_of"]
+__all__ = ["Conversion", "opened_target", "refuse_taken", "said_of"]
 
 
 class _Planner(ArrayJob):
@@ -35,9 +36,10 @@ class _Planner(ArrayJob):
 
     def entry(self, source: Array, prepared: Prepared) -> ConvertedArray:
         """Plan the units of an array."""
-        refuse_misplaced(source)
+        refuse_misplaced(source.stored)
         name, final = prepared.name, prepared.metadata
-        how = [sorted(final.documents.items()), prepared.axes]
+        axes = [axis if isinstance(axis, int) else (axis.start, axis.step, len(axis)) for axis in prepared.axes]
+        how = [sorted(final.documents.items()), axes]
         how += [prepared.target.precision] if prepared.target.precision is not None else []
         target = digest(repr(how).encode())
         (between, piece), fingerprint = self.pieces(source, prepared), fingerprint_of(source)
@@ -89,14 +91,6 @@ class Conversion:
         return replace(self.run, ledger=UNRECORDED, plan=None, dry_run=True, verify=False, progress=None)
 
 
-def is_taken(store: Store, path: str) -> bool:
-    """Return whether there is a node at a path, whether or not it can be read."""
-    try:
-        return (engine.read_metadata(store, path) or engine.implicit_group(store, path, None)) is not None
-    except (MetadataError, UnsupportedError):
-        return True
-
-
 def refuse_taken(store: Store, path: str) -> None:
     """Raise `AlreadyExistsError` if there is a node at a path."""
     if is_taken(store, path):
@@ -110,7 +104,16 @@ def said_of(**options: Any) -> dict[str, str]:
     return {name: repr(value)[:200] for name, value in options.items() if value is not None}
 
 
-def for_reading(target: Any, options: Mapping[str, Any] | None) -> Store:
+@contextmanager
+def opened_target(target: Any, options: Mapping[str, Any] | None, *, dry_run: bool) -> Iterator[Store]:
+    """Yield the store of a target, for reading in a dry run; at the end it is closed, unless it is the user's."""
+    with nullcontext(_for_reading(target, options)) if dry_run else creating(target, options) as store:
+        yield store
+    if store is not target:
+        store.close()
+
+
+def _for_reading(target: Any, options: Mapping[str, Any] | None) -> Store:
     """Return the target's store for reading: opening an archive for writing would create it."""
     try:
         return store_of(target, read_only=True, storage_options=options)

@@ -16,7 +16,8 @@ from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats import find_format
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec
-from tegula.reductions import BITS, Precision, bounds_of, cast, computable, is_floating, is_integer, is_number
+from tegula.reductions.dtypes import computable, is_floating, is_integer, is_number
+from tegula.reductions.precision import BITS, Precision, bounds_of, cast
 
 __all__ = ["check_packing", "described", "precision_of"]
 

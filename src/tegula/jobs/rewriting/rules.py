@@ -26,7 +26,7 @@ from tegula.codecs import codec_specs
 from tegula.errors import MetadataError
 from tegula.jobs.rewriting.precision import check_packing
 from tegula.metadata.data_types import as_data_type
-from tegula.reductions import is_number
+from tegula.reductions.dtypes import is_number
 
 __all__ = ["Field", "Rule", "Rules", "match_rules", "rules_of"]
 

@@ -10,11 +10,12 @@ from typing import Any, Literal
 import numpy as np
 
 from tegula.arrays.array import Array
+from tegula.arrays.chunk_regions import Indices
 from tegula.arrays.creation import adapted as adapted_to
 from tegula.arrays.creation import array_metadata, sharded, with_checksum
 from tegula.arrays.masks import keep_mask
 from tegula.codecs import complete
-from tegula.errors import SelectionError, UnsupportedError
+from tegula.errors import UnsupportedError
 from tegula.formats import Format, find_format
 from tegula.formats.layout import portable
 from tegula.formats.zarr2 import OBJECT_CODECS
@@ -22,12 +23,11 @@ from tegula.jobs.rewriting.precision import described, precision_of
 from tegula.jobs.rewriting.rules import Rules
 from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis, regular_grid
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, inner_codecs
-from tegula.reductions import Precision, is_floating
+from tegula.reductions.dtypes import is_floating
+from tegula.reductions.precision import Precision
 from tegula.runtime.frozen import replace
 
-__all__ = ["Axis", "Layout", "Target", "keeps_codecs", "kept_attributes", "selected_axes", "target_metadata"]
-
-Axis = tuple[int, int, int]  # first index, step, number of indices
+__all__ = ["Layout", "Target", "keeps_codecs", "kept_attributes", "target_metadata"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,41 +66,10 @@ class Target:
     precision: Precision | None = None  # how values change
 
 
-def selected_axes(select: Any, shape: tuple[int, ...]) -> list[Axis | int]:
-    """Turn ints and slices into one entry for each axis: an int, or first index, step and count."""
-    items = list(select if isinstance(select, tuple) else (select,)) if select is not None else []
-    dots = [position for position, item in enumerate(items) if item is Ellipsis]
-    if dots:
-        at = dots[0]
-        items[at : at + 1] = [slice(None)] * (len(shape) - len(items) + 1)
-    items += [slice(None)] * (len(shape) - len(items))
-    if len(items) != len(shape) or len(dots) > 1:
-        raise SelectionError(f"{select!r} does not fit {len(shape)} dimensions")
-    out: list[Axis | int] = []
-    for item, size in zip(items, shape):
-        if isinstance(item, slice):
-            try:
-                start, stop, step = item.indices(size)
-            except (TypeError, ValueError) as error:
-                raise SelectionError(f"{item!r} is not a slice: {error}") from error
-            out.append((start, step, len(range(start, stop, step))))
-        elif hasattr(item, "__index__"):
-            try:
-                index = int(item.__index__())
-            except TypeError as error:
-                raise SelectionError(f"{item!r:.60} is not a single index: {error}") from error
-            if not -size <= index < size:
-                raise SelectionError(f"index {index} is out of range for an axis of length {size}")
-            out.append(index % size)
-        else:
-            raise SelectionError(f"only ints and slices can be converted, not {item!r:.60}")
-    return out
-
-
 def target_metadata(
-    source: Array, axes: list[Axis | int], layout: Layout, names: tuple[str | None, ...] | None, path: str
+    source: Array, axes: Indices, layout: Layout, names: tuple[str | None, ...] | None, path: str
 ) -> Target:
-    """Describe the new array, for the selected part of each axis (`selected_axes`).
+    """Describe the new array, for the selected part of each axis.
 
     `names` are those of the source's axes; rules match `path`: the path below the node to convert, or the array's name.
 
@@ -115,7 +84,7 @@ def target_metadata(
     own = find_format(old.format)
     notes: list[str] = []
     kept = [position for position, axis in enumerate(axes) if not isinstance(axis, int)]
-    shape = tuple(axis[2] for axis in axes if not isinstance(axis, int))
+    shape = tuple(len(axis) for axis in axes if not isinstance(axis, int))
     names = None if names is None else tuple(names[position] for position in kept)
     grid, codecs = _own_encoding(source, fmt)
 

@@ -14,21 +14,23 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.arrays.array import Array
+from tegula.arrays.chunk_regions import Indices, selection_of
 from tegula.engine.copying.chunk_copies import ChunkCopies, part_of, stores_all
 from tegula.engine.copying.chunks import chunks_with_values, copier_of, copy_chunks
-from tegula.engine.stored.visiting import batches, cells, check_number, stored_inside
+from tegula.engine.stored.visiting import batches, cells, check_number
 from tegula.errors import CodecError, UnsupportedError
 from tegula.jobs.checksum import digest_of_array
 from tegula.jobs.ledger import Records, add_amounts
 from tegula.jobs.plans import Unit
 from tegula.jobs.publishing import Destination, Writing
-from tegula.jobs.rewriting.memory import release
-from tegula.jobs.rewriting.targets import Axis
-from tegula.jobs.units import Box, in_boxes, itemsize_of, pairs_in_order, selected
-from tegula.metadata.chunk_grids import ChunkGrid, as_slice
+from tegula.jobs.units import Box, blocks_of, in_boxes, itemsize_of, pairs_in_order, selected
+from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.fill_values import is_empty
 from tegula.metadata.json_values import equal_json
-from tegula.reductions import PRIME, Loss, Precision, Sums, identical, sums_of_values
+from tegula.reductions.equality import identical
+from tegula.reductions.precision import Loss, Precision
+from tegula.reductions.sums import PRIME, Sums, sums_of_values
+from tegula.runtime.executors import release
 
 __all__ = ["Converting", "check_amount", "digest_of", "loss_of", "parts_of", "same_attributes", "stored_blocks"]
 
@@ -44,14 +46,14 @@ _ERRORS: Final = ("largest error", "largest relative error")
 class Converting(Writing):
     """The work on each unit of an array: chunks are copied, or values rewritten, or both sides compared.
 
-    `axes` has the selected part of each axis, as `selected_axes` returns it, and `precision` says how values change.
+    `axes` has the selected indices along each axis, and `precision` says how values change.
     """
 
     def __init__(
         self,
         name: str,
         source: Array,
-        axes: list[Axis | int],
+        axes: Indices,
         destination: Destination,
         mode: Mode,
         ledger: Records,
@@ -199,7 +201,7 @@ def same_attributes(array: Array, attributes: Mapping[str, Any]) -> bool:
 
 def stored_blocks(
     source: Array,
-    axes: list[Axis | int],
+    axes: Indices,
     target: Array,
     grid: ChunkGrid,
     precision: Precision | None = None,
@@ -221,19 +223,14 @@ def stored_blocks(
         return None
 
     def pairs() -> Iterator[Coords]:
-        every: list[Axis | int] = [(0, 1, size) for size in target.shape]
-        sides = [(source, axes), (target, every)]
+        sides = [(source, axes), (target, tuple(map(range, target.shape)))]
         for side, (array, selection) in enumerate(sides[: 1 + compared]):
-            for coords in stored_inside(array.stored):
-                if (box := selected(part_of(array.stored, coords), selection)) is not None:
-                    yield from ((*block, side, *coords) for block in cells(grid.touched(box)))
+            yield from ((*block, side, *coords) for block, coords in blocks_of(array, selection, grid))
 
     return pairs_in_order(pairs, target.ndim)
 
 
-def parts_of(
-    source: Array, axes: list[Axis | int], target: Array, box: Box, chunks: Iterable[Coords] | None
-) -> list[Box]:
+def parts_of(source: Array, axes: Indices, target: Array, box: Box, chunks: Iterable[Coords] | None) -> list[Box]:
     """Return the chunks of the target in a box that hold stored values, if they are few; otherwise the whole box.
 
     `chunks` are the stored chunks in the box, as `stored_blocks` has them; ``None`` stands for all.
@@ -264,17 +261,10 @@ def _same_fill(source: Array, target: Array, precision: Precision | None) -> boo
     return identical(_as_text(old, source), _as_text(new, target))
 
 
-def _read_block(source: Array, axes: list[Axis | int], block: tuple[slice, ...]) -> npt.NDArray[Any]:
-    selection: list[Any] = []
+def _read_block(source: Array, axes: Indices, block: tuple[slice, ...]) -> npt.NDArray[Any]:
     parts = iter(block)
-    for axis in axes:
-        if isinstance(axis, int):
-            selection.append(axis)
-            continue
-        part = next(parts)
-        start, step, _ = axis
-        selection.append(as_slice(range(start + part.start * step, start + part.stop * step, step)))
-    return _as_text(np.asarray(source[tuple(selection)]), source)
+    chosen = tuple(axis if isinstance(axis, int) else axis[next(parts)] for axis in axes)
+    return _as_text(np.asarray(source[selection_of(chosen)]), source)
 
 
 def _as_text(values: npt.NDArray[Any], array: Array) -> npt.NDArray[Any]:

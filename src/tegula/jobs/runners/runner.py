@@ -9,6 +9,7 @@ import pickle
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
 from types import MappingProxyType
@@ -32,6 +33,7 @@ __all__ = [
     "check_wanted",
     "do_units",
     "runner_of",
+    "running",
     "unpacked",
 ]
 
@@ -205,6 +207,14 @@ def runner_of(runner: Any, workers: int | None) -> Runner:
 def _made(module: str, name: str, *options: Any) -> Runner:
     made: Runner = getattr(import_module(f"tegula.jobs.runners.{module}"), name)(*options)
     return made
+
+
+@contextmanager
+def running(runner: Any, workers: int | None, *stores: Any) -> Iterator[Runner]:
+    """Start the runner for the arguments of a user in a ``with`` block, if it can reach some stores."""
+    with runner_of(runner, workers) as who:
+        check_reachable(who, *stores)
+        yield who
 
 
 def check_reachable(runner: Runner, *stores: Any) -> None:

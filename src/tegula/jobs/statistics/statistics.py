@@ -14,9 +14,10 @@ import numpy.typing as npt
 from tegula.arrays.array import Array
 from tegula.display.layout import columns
 from tegula.hierarchy.opening import Missing
+from tegula.hierarchy.walking import opened
 from tegula.jobs.sharing import Code, reading
-from tegula.jobs.units import Box, Progress, boxes, opened
-from tegula.reductions import MOST_BINS, Bins, Moments, measure
+from tegula.jobs.units import Box, Progress, boxes
+from tegula.reductions.moments import MOST_BINS, Bins, Moments, measure
 from tegula.tables.table import Table
 
 __all__ = ["Histogram", "Statistics", "short", "statistics", "statistics_of_blocks"]

@@ -151,14 +151,19 @@ class Directory(Held):
     def leftovers(self, locks: list[str] | None = None) -> Iterator[str]:
         """Yield the temporary files of dead writers; a live writer holds the lock of its temporary file.
 
+        The lock of each is held until the next one is asked for, so that nobody else takes it for a file of its own.
         The names of all lock files are added to `locks`.
         """
+        return (name for name, _ in self._orphans([] if locks is None else locks))
+
+    def _orphans(self, locks: list[str]) -> Iterator[tuple[str, Held]]:
+        """Yield what `leftovers` does, each with what holds its lock."""
         for name in os.listdir(self._path if self._fd is None else self._fd):
             if is_temporary(name):
-                with suppress(OSError):
-                    if self._is_orphan(name):
-                        yield name
-            elif locks is not None and name.startswith(LOCK_FILE):
+                with Held() as held:
+                    if self._is_orphan(name, held):
+                        yield name, held
+            elif name.startswith(LOCK_FILE):
                 locks.append(name)
 
     def reclaim(self) -> int:
@@ -168,12 +173,12 @@ class Directory(Held):
         """
         count = 0
         locks: list[str] = []
-        for name in self.leftovers(locks):
+        for name, held in self._orphans(locks):
             with suppress(OSError):
                 try:
                     system.files.unlink(self._at(name), dir_fd=self._fd)
                 except (IsADirectoryError, PermissionError):  # which of them depends on the system
-                    remove_temporary(os.path.join(self._path, name))
+                    remove_temporary(os.path.join(self._path, name), held)
                 count += 1
         self.remove_locks(locks)
         return count
@@ -274,10 +279,11 @@ class Directory(Held):
         if self._sync and self._fd is not None:
             system.sync_file(self._fd)
 
-    def _is_orphan(self, name: str) -> bool:
+    def _is_orphan(self, name: str, held: Held) -> bool:
+        """Return whether the writer of a temporary file is dead; if so, `held` has its lock."""
         path = self._at(name)
-        with Held() as held:
-            no_link = getattr(os, "O_NOFOLLOW", 0)
+        no_link = getattr(os, "O_NOFOLLOW", 0)
+        with suppress(OSError):
             try:
                 fd = held.open(path, os.O_RDWR | no_link, dir_fd=self._fd)
             except (IsADirectoryError, PermissionError):  # Windows raises this one
@@ -291,6 +297,7 @@ class Directory(Held):
                 if error.errno not in NO_LOCKS:
                     raise
             return time.time() - os.fstat(fd).st_mtime > _DAY
+        return False
 
     def _lock(self, *, required: bool) -> None:
         """Lock out other writers of this directory; raise if it can't be locked and the lock is `required`."""
@@ -355,12 +362,10 @@ def temporary_directory(above: str) -> Iterator[str]:
                 return
             finally:
                 with suppress(OSError):  # what can't be removed now is removed by sweeping
-                    if not system.HAS_DIRECTORY_FDS:  # the file that is open is in it
-                        held.release(EMPTY)
                     try:
-                        remove_temporary(path)
+                        remove_temporary(path, held)
                     except BaseException:  # a signal, or one call that failed: try again
-                        remove_temporary(path)
+                        remove_temporary(path, held)
                         raise
     raise StoreError(f"other processes keep removing temporary directories in {above}")
 
@@ -385,10 +390,11 @@ def _open_directory(held: Held, path: str, flags: int, dir_fd: int | None = None
     return held.open(os.path.join(path, _OWNED), os.O_RDWR | flags)
 
 
-def remove_temporary(path: str) -> None:
+def remove_temporary(path: str, held: Held | None = None) -> None:
     """Remove a temporary directory with all its contents, if there is one; no link is followed.
 
-    The files of each directory are removed before those below it, so that documents go before most chunks.
+    The files of each directory are removed before those below it, so that documents go before most chunks. Where its
+    lock, which `held` has, is a file in it, that goes last.
 
     Raises
     ------
@@ -401,9 +407,15 @@ def remove_temporary(path: str) -> None:
             for folder, folders, files in os.walk(path, onerror=_raise):  # which would leave out what it can't list
                 found.append(folder)
                 for name in [*files, *(name for name in folders if os.path.islink(os.path.join(folder, name)))]:
-                    system.files.unlink(os.path.join(folder, name))
-            for folder in reversed(found):
+                    if name != _OWNED or folder != path:
+                        system.files.unlink(os.path.join(folder, name))
+            for folder in reversed(found[1:]):
                 os.rmdir(folder)
+            if held is not None and not system.HAS_DIRECTORY_FDS:
+                held.release(EMPTY)  # a directory with a file that is open can't be removed
+            with suppress(FileNotFoundError):
+                system.files.unlink(os.path.join(path, _OWNED))
+            os.rmdir(path)
             return
         if not os.path.lexists(path):
             return

@@ -9,15 +9,17 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from tegula import config
+from tegula.errors import StoreError
 from tegula.runtime import executors
 from tegula.runtime.deferred import Later
+from tegula.runtime.system import files
 
 if TYPE_CHECKING:
     import threading
 else:
     threading = Later("threading")
 
-__all__ = ["kernel_in_use", "with_one_of"]
+__all__ = ["kernel_in_use", "located", "with_one_of"]
 
 _modules = sys.modules
 is_allowed = config.current().executor != "reference"
@@ -47,6 +49,25 @@ def kernel_in_use(*, loads: bool = True) -> Any | None:
         return None
     loaded = kernel
     return kernel
+
+
+def located(store: Any, name: str) -> str | None:
+    """Return the path of a directory of a `LocalStore` whose files the kernel reads, ending in a separator.
+
+    ``None`` if nothing is there.
+
+    Raises
+    ------
+    StoreError, OSError
+        If it can't be used, or its files are not to be opened now: reading by the store says why, or waits.
+    """
+    root = store._root
+    path: str | None = root.known.get(name) or root.directory(name)
+    if files is not os and files.is_wanted():
+        raise BlockingIOError(f"another thread waits until nobody has a file open, perhaps in {path}")
+    if path is None and root.ignores_case is not False and root.twin(name) is not None:
+        raise StoreError(f"{name!r} differs from a stored name only in its spelling")
+    return path
 
 
 def with_one_of(

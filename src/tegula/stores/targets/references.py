@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -12,6 +11,7 @@ from tegula import config
 from tegula.config.budget import check_size
 from tegula.errors import MetadataError, NotFoundError, StoreError, TegulaError, UnsupportedError
 from tegula.stores import LocalStore, Store
+from tegula.stores.names import path_in_url
 from tegula.stores.objects.options import obstore_words
 from tegula.stores.references.parquet import INDEX, ParquetReferences, is_index
 from tegula.stores.references.sets import JsonReferences, ReferenceSet
@@ -30,7 +30,6 @@ _IGNORED: Final = frozenset(
     "simple_templates max_gap max_block cache_size asynchronous skip_instance_cache use_listings_cache lazy".split()
 )
 _HEAD: Final = 4096
-_of_drive: Final = re.compile(r"^/([A-Za-z]:)").sub  # file:///C:/x
 _MOST_STORES: Final = 1024  # maximum number kept open for one store of references
 _LOCAL: Final = ("file", "local")
 
@@ -123,7 +122,7 @@ def _source(target: str, words: Mapping[str, Any]) -> str | Mapping[str, Any]:
 def _load(source: str, settings: Mapping[str, Any], templates: Mapping[str, str] | None) -> ReferenceSet:
     scheme = scheme_of(source)
     if scheme is None or scheme[1].lower() in _LOCAL:
-        path = path_text(source) if scheme is None else source.partition("://")[2]
+        path = path_text(source) if scheme is None else path_in_url(source.partition("://")[2])
         if os.path.isdir(path):
             return ParquetReferences(LocalStore(path, read_only=True))
         folder, name = os.path.split(os.path.abspath(path))
@@ -200,7 +199,7 @@ class Files:
                 "these references come from elsewhere and name a file on this machine; if that is intended, pass "
                 "remote_protocol='file' in storage_options"
             )
-        absolute = os.path.abspath(_of_drive(r"\1", path))
+        absolute = os.path.abspath(path_in_url(path))
         drive, path_on_drive = os.path.splitdrive(absolute)
         if drive not in self._stores:
             self._stores[drive] = LocalStore(drive + os.sep, read_only=True, follow_symlinks=True)

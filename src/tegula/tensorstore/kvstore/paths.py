@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 from urllib.parse import quote, unquote_to_bytes
 
 from tegula.errors import TegulaError
 from tegula.stores import Store
+from tegula.stores.names import path_in_url
 from tegula.tensorstore.errors import StatusError, ValueStatusError, as_status, invalid, status
 from tegula.tensorstore.json.binding import dump
 from tegula.tensorstore.json.values import key_bytes
@@ -18,6 +20,7 @@ __all__ = [
     "check_file_path",
     "decode_url_path",
     "encode_url_path",
+    "file_path",
     "key_name",
     "split_directory",
     "split_url",
@@ -78,7 +81,7 @@ def key_name(store: Store, key: str) -> str:
 
 
 def _full_path(store: Store, key: str) -> str:
-    return f"{(store.local_directory or '').rstrip('/')}/{key}"
+    return f"{file_path(store.local_directory or '').rstrip('/')}/{key}"
 
 
 def encode_url_path(path: str) -> str:
@@ -110,6 +113,21 @@ def split_url(text: str, scheme: str) -> str:
     return path
 
 
+def file_path(path: str, *, of_url: bool = False, system: str = os.name) -> str:
+    """Return a file path as TensorStore keeps it: on Windows with slashes, and no slash of a URL before a drive.
+
+    Examples
+    --------
+    >>> file_path(r"C:\\x\\y", system="nt"), file_path("/C:/x", of_url=True, system="nt")
+    ('C:/x/y', 'C:/x')
+    >>> file_path("/C:/x", of_url=True, system="posix")
+    '/C:/x'
+    """
+    if system == "nt":
+        path = path.replace("\\", "/")
+    return path_in_url(path, system) if of_url else path
+
+
 def check_file_path(path: str) -> str:
     """Return the path of a file or directory, or a prefix of such paths, if it is valid."""
     segments = path.split("/")
@@ -134,13 +152,17 @@ def invalid_key(path: str) -> StatusError:
     return invalid(f"Invalid key: {dump(path)}")
 
 
-def split_directory(path: str) -> tuple[str, str]:
+def split_directory(path: str, system: str = os.name) -> tuple[str, str]:
     """Split a path into a directory and the rest: a prefix of names in it, or an empty string.
 
     Examples
     --------
     >>> split_directory("/data/a"), split_directory("/data/a/"), split_directory("a"), split_directory("/a")
     (('/data', 'a'), ('/data/a', ''), ('.', 'a'), ('/', 'a'))
+    >>> split_directory("C:/a", system="nt")
+    ('C:/', 'a')
     """
     above, slash, name = path.rpartition("/")
+    if system == "nt" and above[-1:] == ":":  # without the slash it would be the current directory of the drive
+        above += slash
     return above or (slash or "."), name

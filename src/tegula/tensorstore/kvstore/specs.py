@@ -31,7 +31,7 @@ from tegula.tensorstore.json.binding import (
     with_defaults,
 )
 from tegula.tensorstore.json.values import key_bytes, key_text, pretty, sound_text, to_json_value
-from tegula.tensorstore.kvstore.paths import check_file_path, decode_url_path, encode_url_path, split_url
+from tegula.tensorstore.kvstore.paths import check_file_path, decode_url_path, encode_url_path, file_path, split_url
 
 __all__ = ["GCS", "HTTP", "S3", "KvStoreSpec", "join_paths", "pipeline", "spec_of_pipeline"]
 
@@ -180,6 +180,7 @@ def _file_of_url(location: str) -> str:
     path = decode_url_path(slash + tail)
     if not path:
         raise invalid('file: URIs do not support relative paths: ""')
+    path = file_path(path, of_url=True)
     normal = normpath(path)
     return check_file_path(normal + "/" if path.endswith("/") and normal != "/" else normal)
 
@@ -192,7 +193,9 @@ def url_of(kind: Kind, members: Mapping[str, Any], path: str) -> str:
         slash = "/" if path and not path.startswith("/") else ""
         return f"{address}{slash}{encoded}{mark}{query}"
     if kind is FILE and not path.startswith("/"):
-        raise invalid(f"file: URIs do not support relative paths: {dump(path)}")
+        if file_path(f"/{path}", of_url=True) != path:  # it has no drive
+            raise invalid(f"file: URIs do not support relative paths: {dump(path)}")
+        encoded = f"/{encoded}"
     if members.get("endpoint") is not None:
         raise status("UNIMPLEMENTED", "S3 URL syntax not supported with explicit endpoint")
     bucket = f"{members['bucket']}/" if kind in _REMOTE else ""
@@ -257,6 +260,8 @@ class KvStoreSpec:
         self._bindings.take(members)
         with member("path"):
             self._path = key_text(string(members.pop("path", "")))
+        if kind is FILE:
+            self._path = file_path(self._path)
         self._options = take_members(members, kind.members)
         if kind in _REMOTE:
             self._path = with_base_path(kind, self._options, self._path)

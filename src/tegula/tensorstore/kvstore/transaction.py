@@ -34,7 +34,7 @@ from tegula.stores.capabilities import BlockedKeys, blocked_by
 from tegula.stores.interface import Store
 from tegula.tensorstore.errors import StatusError, as_status, invalid, status, type_error
 from tegula.tensorstore.future import Future, Promise, background, ready
-from tegula.tensorstore.kvstore.paths import key_name, store_error
+from tegula.tensorstore.kvstore.paths import file_path, key_name, store_error
 
 __all__ = ["StagedStore", "Transaction"]
 
@@ -400,7 +400,7 @@ class StagedStore(BlockedKeys, Store):
         self._check_key: Callable[[str], str] = getattr(store, "_check_key", check_key)
         directory = store.local_directory
         self._space: object = id(store) if directory is None else "files"
-        self._root = "" if directory is None else directory.rstrip("/") + "/"
+        self._root = "" if directory is None else file_path(directory).rstrip("/") + "/"
 
     @property
     def url(self) -> str:

@@ -10,6 +10,7 @@ use super::system::{self, Errno};
 use super::writing::Directory;
 use super::{DIRECTORY, LocalFiles, PLACE, READ, check_key, found};
 use crate::memory::with_scratch;
+use crate::stores::files::read_all;
 use crate::{Error, Result, pool};
 
 /// How many files are deleted before the directory is unlocked for other writers, and `holds` is called again.
@@ -34,7 +35,7 @@ pub fn read_files(base: PathBuf, keys: &[String], most: usize, threads: usize) -
     answers(keys, threads, |key| match session.open_file(key, READ)? {
         None => Ok(Content::Absent),
         Some(file) => with_scratch(most, |buffer| {
-            let size = LocalValue::new(file, &session.hint).read_all(buffer)?.unwrap_or(most);
+            let size = read_all(&LocalValue::new(file, &session.hint), buffer)?.unwrap_or(most);
             Ok(Content::Bytes(buffer[..size].to_vec()))
         }),
     })

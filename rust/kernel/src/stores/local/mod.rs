@@ -25,10 +25,11 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, TryLockError};
 
 pub use node::Found;
 use node::{Guard, Learnt, Node, Place};
-use reading::{LocalValue, SizeHint};
+use reading::LocalValue;
 use system::{BENEATH, Errno, Outcome, THROUGH_NO_LINK};
 use writing::{Condition, Directory, Failure, HIDDEN};
 
+use crate::stores::files::SizeHint;
 use crate::stores::{Expected, Generation, Piece, Store, Value};
 use crate::{Error, Result, backoff};
 

@@ -2,42 +2,17 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::system::{self, Errno, Status};
 use super::waiting;
-use crate::memory::with_scratch;
+use crate::stores::files::{self, Bytes, SizeHint};
 use crate::stores::{Expected, Parts, State, Value};
 use crate::{Error, Result};
 
-const PAGE: usize = 4096;
-/// How many bytes are allocated in advance at most; more only if a value turns out to be longer.
-const MOST_EXPECTED: usize = 1 << 20;
 /// If a file has not changed for this time, no later change repeats its time of change; in nanoseconds.
 const SETTLED: i64 = 1_000_000_000;
 /// Smaller files can be rewritten in less time than it takes to share their blocks, in bytes.
 const LEAST_SHARED: u64 = 1 << 18;
-
-/// The usual size of values, if it is known, so that one call reads all of a value.
-#[derive(Debug)]
-pub struct SizeHint(AtomicUsize);
-
-impl SizeHint {
-    /// Make the hint that values are about `size` bytes long.
-    pub fn new(size: usize) -> SizeHint {
-        SizeHint(AtomicUsize::new(size.min(MOST_EXPECTED)))
-    }
-
-    /// The size of a buffer for a value: more than it fills, so that the read shows where it ends.
-    fn room(&self) -> usize {
-        let size = self.0.load(Ordering::Relaxed);
-        (size + size / 64 + PAGE) & !63
-    }
-
-    fn raise(&self, size: usize) {
-        self.0.fetch_max(size.min(MOST_EXPECTED), Ordering::Relaxed);
-    }
-}
 
 /// The file of a value.
 pub struct LocalValue<'a> {
@@ -74,64 +49,33 @@ impl<'a> LocalValue<'a> {
         }
         Ok(*self.status.get_or_init(|| status))
     }
+}
 
-    /// Read the file from its start into `buffer`; return its size, `None` if it is larger than the buffer.
-    pub fn read_all(&self, buffer: &mut [u8]) -> Result<Option<usize>> {
-        let mut filled = 0;
-        while filled < buffer.len() {
-            let position = filled as u64;
-            let count = system::read(self.file.as_fd(), &mut buffer[filled..], Some(position)).map_err(unusual)?;
-            filled += count;
-            if filled == 0 {
-                self.status()?; // a pipe without a writer, and several devices, read as if they were empty
-            }
-            // a read may end early in a file system in user space
-            if count == 0 || (filled < buffer.len() && filled as u64 >= self.status()?.size) {
-                return Ok(Some(filled));
-            }
-        }
-        Ok(None)
+impl Bytes for LocalValue<'_> {
+    fn read(&self, room: &mut [u8], position: u64) -> Result<usize> {
+        system::read(self.file.as_fd(), room, Some(position)).map_err(unusual)
+    }
+
+    fn nbytes(&self) -> Result<u64> {
+        Ok(self.status()?.size)
+    }
+
+    fn known_nbytes(&self) -> Option<u64> {
+        self.status.get().map(|status| status.size)
     }
 }
 
 impl Value for LocalValue<'_> {
     fn with_all(&self, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let mut room = match self.status.get() {
-            // one byte more shows whether the file ends there
-            Some(status) => usize::try_from(status.size).unwrap_or(usize::MAX).saturating_add(1),
-            None => self.hint.room(),
-        };
-        loop {
-            let done = with_scratch(room, |buffer| match self.read_all(buffer)? {
-                Some(size) => work(&buffer[..size]).map(|()| true),
-                None => Ok(false),
-            })?;
-            if done {
-                return Ok(());
-            }
-            let size = usize::try_from(self.status()?.size).unwrap_or(usize::MAX);
-            self.hint.raise(size);
-            room = size.max(room.saturating_add(room / 2)).saturating_add(PAGE);
-        }
+        files::with_all(self, self.hint, work)
     }
 
     fn read_at(&self, start: u64, out: &mut [u8]) -> Result<usize> {
-        let mut filled = 0;
-        while filled < out.len() {
-            let position = start.checked_add(filled as u64).ok_or(Error::Unusual)?;
-            match system::read(self.file.as_fd(), &mut out[filled..], Some(position)).map_err(unusual)? {
-                0 => break,
-                count => filled += count,
-            }
-        }
-        if filled == 0 {
-            self.status()?;
-        }
-        Ok(filled)
+        files::read_at(self, start, out)
     }
 
     fn size(&self) -> Result<u64> {
-        Ok(self.status()?.size)
+        self.nbytes()
     }
 
     fn generation(&self) -> Result<Expected> {
@@ -168,7 +112,7 @@ impl Value for LocalValue<'_> {
     }
 
     fn parts(&self) -> Option<Parts> {
-        Some(Parts { gap: 1 << 14, span: 1 << 18 })
+        Some(files::PARTS)
     }
 
     fn is_cached(&self, position: u64) -> bool {

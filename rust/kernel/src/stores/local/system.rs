@@ -387,10 +387,7 @@ pub fn stamp_at(directory: BorrowedFd<'_>, name: &[u8], time: i64) -> Outcome<()
 }
 
 fn timespec(time: i64) -> libc::timespec {
-    libc::timespec {
-        tv_sec: time.div_euclid(1_000_000_000) as libc::time_t,
-        tv_nsec: time.rem_euclid(1_000_000_000) as _,
-    }
+    libc::timespec { tv_sec: time.div_euclid(1_000_000_000) as _, tv_nsec: time.rem_euclid(1_000_000_000) as _ }
 }
 
 /// Sleep for a while.

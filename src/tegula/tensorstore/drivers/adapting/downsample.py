@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tegula.indexing import Affine, Transform, whole
 from tegula.indexing.transform import extent
-from tegula.reductions import METHODS, downsample_values, supports
+from tegula.reductions.blocks import METHODS, downsample_values, supports
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.schema import Schema, fill_through, layout_through, units_through
 from tegula.tensorstore.context import SpecBuilder

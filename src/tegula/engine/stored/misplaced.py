@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final
 
-from tegula.arrays.array import Array
+from tegula.engine.stored.array import StoredArray
 from tegula.engine.stored.visiting import is_inside
 from tegula.errors import MetadataError, StoreError
 from tegula.formats import Format, find_format
@@ -64,9 +64,9 @@ class Misplaced:
         return f"{text}, so that nothing reads them; {remedy}"
 
 
-def refuse_misplaced(array: Array) -> None:
+def refuse_misplaced(array: StoredArray) -> None:
     """Raise `MetadataError` if the first keys of an array are of another encoding, so that it would look empty."""
-    metadata, store, prefix = array.metadata, array.store, array.stored.prefix
+    metadata, store, prefix = array.metadata, array.store, array.prefix
     if metadata.dense or not store.listable or 0 in metadata.shape:
         return
     misplaced = Misplaced()

@@ -1,4 +1,4 @@
-"""Rounding for ``cast_value``: each number is an exact binary fraction and is rounded once.
+"""Rounding to the numbers of a type: each number is an exact binary fraction and is rounded once.
 
 A single function rounds to any floating-point type, given its precision, smallest step and largest value. For integers
 the step is 1.

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tegula.codecs.rounding import MODES, float_format, round_big_integers, round_to_format, round_to_integers
+from tegula.metadata.rounding import MODES, float_format, round_big_integers, round_to_format, round_to_integers
 
 pytestmark = pytest.mark.once(executors="none")
 
