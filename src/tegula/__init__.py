@@ -29,6 +29,30 @@ if TYPE_CHECKING:
         TegulaError,
         UnsupportedError,
     )
+    from tegula.hierarchy.aliases import (
+        consolidate_metadata as consolidate_metadata,
+    )
+    from tegula.hierarchy.aliases import (
+        create as create,
+    )
+    from tegula.hierarchy.aliases import (
+        from_array as from_array,
+    )
+    from tegula.hierarchy.aliases import (
+        group as group,
+    )
+    from tegula.hierarchy.aliases import (
+        open_consolidated as open_consolidated,
+    )
+    from tegula.hierarchy.aliases import (
+        save_array as save_array,
+    )
+    from tegula.hierarchy.aliases import (
+        save_group as save_group,
+    )
+    from tegula.hierarchy.aliases import (
+        tree as tree,
+    )
     from tegula.hierarchy.copying import CopyReport, delete, move
     from tegula.hierarchy.creators import create_array, create_group, create_table
     from tegula.hierarchy.group import Group
@@ -142,6 +166,8 @@ _HOMES = {
         "AlreadyExistsError CodecError ConflictError MetadataError NotFoundError ReadOnlyError SelectionError"
         " StoreError TegulaError UnsupportedError"
     ),
+    # names of zarr-python, which are not in `__all__`
+    "hierarchy.aliases": ("consolidate_metadata create from_array group open_consolidated save_array save_group tree"),
     "hierarchy.copying": "CopyReport delete move",
     "hierarchy.creators": "create_array create_group create_table",
     "hierarchy.group": "Group",

@@ -149,3 +149,29 @@ def test_values_that_can_not_be_appended_are_an_error_that_names_the_array() -> 
         with pytest.raises(SelectionError) as caught:
             a.append([1, 2])
         assert caught.value.path == a.store.url
+
+
+HUGE = [10**5000, 10**400, -(10**400), 2**63, float("inf"), float("nan")]
+
+
+@pytest.mark.parametrize("number", HUGE, ids=["10**5000", "10**400", "-10**400", "2**63", "inf", "nan"])
+def test_no_number_is_too_large_for_an_error_of_tegula(number: Any) -> None:
+    bcolz = pytest.importorskip("tegula.bcolz")
+    calls = [
+        lambda: tegula.create_array({}, shape=number, dtype="u1"),
+        lambda: tegula.create_array({}, shape=(2, number), dtype="u1"),
+        lambda: tegula.create_array({}, shape=4, dtype="u1", chunks=(number, 2)),
+        lambda: tegula.create_array({}, shape=4, dtype="u1", chunks=2, shards=(number,)),
+        lambda: tegula.create_array({}, shape=4, dtype="i4", fill_value=number),
+        lambda: tegula.zeros(number),
+        lambda: tegula.full(3, number, dtype="i4"),
+        lambda: tegula.create_table({}, {"a": [1]}, expectedlen=number),
+        lambda: tegula.create_array({}, shape=4, dtype="u1").resize(number),
+    ]
+    if number != HUGE[0]:
+        calls.append(lambda: bcolz.carray([1], expectedlen=number))
+    if number != 2**63:
+        calls.append(lambda: bcolz.utils.calc_chunksize(number))
+    for call in calls:
+        with pytest.raises(tegula.TegulaError):
+            call()

@@ -11,6 +11,8 @@ from tests.display.reader import read
 
 import tegula
 from tegula.display.info import Info
+from tegula.display.layout import cells_of, columns, number_text
+from tegula.runtime.quantities import human_bytes
 from tegula.stores import MemoryStore
 
 
@@ -45,7 +47,7 @@ def test_the_report_of_an_array() -> None:
     html = text_of(info._repr_html_())
     for name, value in info.items():
         assert name in html
-        assert str(value) in html
+        assert number_text(value) in html
     assert "zarr3" in repr(array)
     assert "(100, 60)" in repr(array)
     assert "a/b" in repr(array)
@@ -77,10 +79,16 @@ def test_a_data_set_is_listed_as_netcdf_shows_it(format: str) -> None:
     info = root.info
     assert (info["Dimensions"], info["Coordinates"], info["Variables"]) == ("lat 3, time 744", 2, 1)
     lines = [" ".join(line.split()) for line in str(info).splitlines()]
-    assert "time (time) int64 hours since 2024-01-01 2024-01-01 … 2024-01-31T23:00 one chunk" in lines
-    assert "t (time, lat) float32 K 2 metre temperature chunks 24×3" in lines
+    size = human_bytes(root["time"].nbytes_stored())
+    assert f"time (time) int64 hours since 2024-01-01 2024-01-01 … 2024-01-31T23:00 one chunk {size}" in lines
+    assert "t (time, lat) float32 K 2 metre temperature chunks 24×3 0 B" in lines
     assert {*lines[-2:]} == {"title Era", "levels [1, 2]"}
-    assert "2 metre temperature" in text_of(info._repr_html_())
+    html = text_of(info._repr_html_())
+    # all that xarray's HTML has, but attributes of variables: what stands in the shell, and more values
+    shown = " ".join(word for line in lines for word in line.split() if word not in ("chunks", "×"))
+    assert {*shown.split()} <= {*html.split()}
+    assert "2024-01-01, 2024-01-01T01:00, 2024-01-01T02:00" in html
+    assert "2024-01-31T22:00, 2024-01-31T23:00; 744 values" in html
     assert "└── time (time: 744) int64 hours since 2024-01-01" in str(root.tree())
 
 
@@ -166,3 +174,15 @@ def test_every_array_has_html(shape: tuple[int, ...]) -> None:
     assert str(shape) in text
     assert str(array.info)
     assert str(shape) in repr(array)
+
+
+def test_letters_of_two_cells_keep_columns_straight() -> None:
+    rows = [["気温", "12", "°C"], ["sea", "3", "m"], ["🌊", "1", "e\u0301"]]
+    assert columns(rows, right=[1]).splitlines() == ["気温  12  °C", "sea    3  m", "🌊     1  e\u0301"]
+    lines = columns([["気温", "海面から二メートルの高さの気温 of the air"]], width=20).splitlines()
+    assert max(map(cells_of, lines)) <= 20
+    assert "".join(line[4:].strip() for line in lines).replace(" ", "")[:4] == "海面から"
+    group = tegula.create_group({})
+    group.create_array("海面の高さと気温と降水量", shape=3, dtype="u1", attributes={"units": "長い単位の名前"})
+    assert max(map(cells_of, group.tree().as_text(30).splitlines())) <= 32
+    assert [line.index("x") for line in Info({"気温": "x", "a": "x"}).as_text().splitlines()] == [4, 6]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import _thread
 import numbers
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, overload
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tegula.arrays.attributes import Attributes
     from tegula.arrays.chunk_regions import Region
     from tegula.arrays.codec_parts import Codec
+    from tegula.arrays.foreign_names import ArrayAliases
     from tegula.display import Info
     from tegula.engine import Future
     from tegula.metadata import conventions
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from tegula.views import interop, view
     from tegula.views.view import View
 else:
+    ArrayAliases = object  # for type checkers only: `Node.__getattr__` finds the other names
     display, indexing = Later("tegula.display"), Later("tegula.indexing")
     conventions, attributes = Later("tegula.metadata.conventions"), Later("tegula.arrays.attributes")
     chunk_regions, codec_parts = Later("tegula.arrays.chunk_regions"), Later("tegula.arrays.codec_parts")
@@ -49,11 +51,11 @@ else:
     reopening, viewing = Later("tegula.arrays.reopening"), Later("tegula.arrays.viewing")
     interop, view = Later("tegula.views.interop"), Later("tegula.views.view")
 
-__all__ = ["Array", "change_rows"]
+__all__ = ["Array"]
 
 
 @refusing_operators
-class Array(Node):
+class Array(Node, ArrayAliases):
     """A chunked, compressed N-dimensional array in a store; made by `tegula.open` and `tegula.create_array`.
 
     Reading and writing take NumPy's selections. ``a[...]`` reads the whole array into memory; read an array
@@ -237,14 +239,7 @@ class Array(Node):
 
     @property
     def compressor(self) -> Codec | None:
-        """The first of the `compressors` that is not a checksum, ``None`` if there is none.
-
-        Examples
-        --------
-        >>> import tegula
-        >>> tegula.create_array({}, shape=9, dtype="i4", codecs=["zstd", "crc32c"]).compressor
-        {'name': 'zstd', 'configuration': {'level': 0, 'checksum': False}}
-        """
+        """The first of the `compressors` that is not a checksum, ``None`` if there is none."""
         return codec_parts.compressor_of(self.metadata)
 
     # --- attributes and reports
@@ -366,45 +361,6 @@ class Array(Node):
         array([1., 1., 1.])
         """
         return engine.start(self.stored, self._read, selection, indexing.numpy_like, out)
-
-    def get_basic_selection(self, selection: Any = ..., *, out: Any = None) -> Any:
-        """Read a selection by ints and slices, as ``a[selection]``; the name is that of zarr-python.
-
-        Raises
-        ------
-        SelectionError
-            If the selection has anything else, such as a list or a mask.
-
-        Examples
-        --------
-        >>> import tegula
-        >>> tegula.create_array({}, data=[1, 2, 3]).get_basic_selection(slice(1, 3))
-        array([2, 3])
-        """
-        selection = selecting.basic(selection)
-        return self[selection] if out is None else self.read(selection, out).result()
-
-    def set_basic_selection(self, selection: Any, value: Any) -> None:
-        """Write a selection by ints and slices, as ``a[selection] = value``; the name is that of zarr-python."""
-        self[selecting.basic(selection)] = value
-
-    def read_direct(self, dest: Any, source_sel: Any = None, dest_sel: Any = None) -> None:
-        """Read a selection into an array of NumPy, as in h5py; without `dest_sel` into one of the same shape.
-
-        Examples
-        --------
-        >>> import numpy as np, tegula
-        >>> a = tegula.create_array({}, data=[1, 2, 3, 4])
-        >>> dest = np.zeros(3)
-        >>> a.read_direct(dest, np.s_[1:3], np.s_[:2])
-        >>> dest
-        array([2., 3., 0.])
-        """
-        selection = ... if source_sel is None else source_sel
-        if dest_sel is None:
-            self.read(selection, dest).result()
-        else:
-            dest[dest_sel] = self[selection]
 
     def write(self, selection: Any, values: Any) -> Future[None]:
         """Write in the background, as ``a[selection] = values``.
@@ -542,7 +498,7 @@ class Array(Node):
         new = growing.new_shape(self.stored, shape[0] if len(shape) == 1 else shape)
         self.check_writable()
         if self.metadata.dense:
-            change_rows([self], lambda columns: engine.resize_rows(columns, new[0]))
+            growing.change_rows([self], lambda columns: engine.resize_rows(columns, new[0]))
         else:
             self.change_shape(lambda _: new)
 
@@ -596,7 +552,7 @@ class Array(Node):
         self.check_writable()
         added, axis = growing.new_part(self.stored, values, axis)
         if self.metadata.dense:
-            change_rows([self], lambda columns: engine.append_rows(columns, [added]))
+            growing.change_rows([self], lambda columns: engine.append_rows(columns, [added]))
             return self.shape
         reach = self._reach = self._reach or engine.Reach()
         update = partial(self.update_metadata, shape_only=True)
@@ -793,28 +749,25 @@ class Array(Node):
         def __array_ufunc__(self, ufunc, method, *inputs, **options):
             return operators.reduction(self, ufunc, method, *inputs, **options)
 
-    # --- Python's protocols
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        if (unopened := self._unopened) is not None:
-            return _copy, unopened
-        stored = self.stored
-        options: dict[str, Any] = {"allow_pickle": self.allow_pickle, "write_empty": stored.write_empty}
-        if stored.missing_chunks is not None:
-            options["missing_chunks"] = stored.missing_chunks
-        mark = engine.fingerprint(self.metadata)
-        return _copy, (self.store, self._path, self.format, mark, self._read_only, options)
-
-    if not TYPE_CHECKING:  # hidden from type checkers
-
         def __getattr__(self, name):
-            """Open an unpickled copy; raise the error of `Node` for attributes that do not exist."""
+            """Open an unpickled copy; do what `Node` does for attributes that do not exist."""
             unopened = self._unopened
             if name != "stored" or (unopened is None and "stored" not in self.__dict__):
                 return super().__getattr__(name)
             if unopened is not None:
                 self.stored, self._unopened = reopening.opened(*unopened), None
             return self.__dict__["stored"]
+
+    # --- Python's protocols
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if (unopened := self._unopened) is not None:
+            return reopening.unpickled, (Array, *unopened)
+        stored = self.stored
+        options: dict[str, Any] = {"allow_pickle": self.allow_pickle, "write_empty": stored.write_empty}
+        options["missing_chunks"] = stored.missing_chunks
+        mark = engine.fingerprint(self.metadata)
+        return reopening.unpickled, (Array, self.store, self._path, self.format, mark, self._read_only, options)
 
     def __repr__(self) -> str:
         shards = f" shards {self.shards}" if self.shards else ""
@@ -823,21 +776,3 @@ class Array(Node):
 
     def _repr_html_(self) -> str:
         return display.array_html(self)
-
-
-def change_rows(arrays: Sequence[Array], act: Callable[[list[tuple[StoredArray, str]]], list[StoredArray]]) -> None:
-    """Change the rows of several arrays together; `act` calls a function such as `engine.append_rows`."""
-    before = [(array.stored, array._path) for array in arrays]
-    for array, (old, _), new in zip(arrays, before, act(before)):
-        with array.metadata_lock():
-            array.stored = new if array.stored is old else array.stored.with_metadata(new.metadata)
-
-
-def _copy(store: Store, path: str, format: str, mark: bytes, read_only: bool, options: dict[str, Any]) -> Array:
-    """Return an unpickled array, which is opened at its first use.
-
-    A scheduler may unpickle arrays whose storage it can't reach, and does not expect unpickling to fail.
-    """
-    array = Array(None, path, read_only=read_only or store.read_only, allow_pickle=options["allow_pickle"])
-    array._unopened = store, path, format, mark, read_only, options
-    return array

@@ -20,7 +20,15 @@ import numpy as np
 
 from tegula.errors import MetadataError
 
-__all__ = ["CHUNK_BYTES", "SHARD_BYTES", "as_shape", "automatic_chunks", "automatic_shards", "whole_chunks"]
+__all__ = [
+    "CHUNK_BYTES",
+    "SHARD_BYTES",
+    "as_length",
+    "as_shape",
+    "automatic_chunks",
+    "automatic_shards",
+    "whole_chunks",
+]
 
 CHUNK_BYTES: Final = 2**20
 SHARD_BYTES: Final = 2**24
@@ -43,6 +51,20 @@ def as_shape(value: Any) -> tuple[int, ...]:
     if any(not 0 <= n < 2**63 for n in shape) or len(shape) > 32:
         raise MetadataError(f"{value!r:.80} is not a shape", field="shape")
     return shape
+
+
+def as_length(value: Any, field: str) -> int:
+    """Convert an argument that is a number of rows to an int.
+
+    Raises
+    ------
+    MetadataError
+        If it is not an integer from 0 that fits 63 bits.
+    """
+    if not hasattr(value, "__index__") or isinstance(value, np.ndarray) or not 0 <= value.__index__() < 2**63:
+        said = "" if isinstance(value, int) else f", not {value!r:.80}"
+        raise MetadataError(f"{field} must be an integer from 0 to 2**63{said}", field=field)
+    return int(value)
 
 
 def automatic_chunks(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:

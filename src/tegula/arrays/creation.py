@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from tegula import engine
-from tegula.arrays.array import Array, change_rows
+from tegula.arrays.array import Array
 from tegula.arrays.chunking import as_shape, automatic_chunks, automatic_shards
+from tegula.arrays.growing import change_rows
 from tegula.codecs import codec_specs, complete
 from tegula.engine.nodes.replacing import Replacement
 from tegula.errors import MetadataError, ReadOnlyError, UnsupportedError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from tegula.stores import Store
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from tegula.arrays.arguments import ChunksLike, CodecsLike, FormatName, Order, ShardsLike
+
 __all__ = [
     "CREATION",
     "ArrayOptions",
@@ -34,18 +36,18 @@ __all__ = [
 
 
 class _Options(TypedDict, total=False):
-    chunks: Any
-    shards: Any
-    codecs: Any
+    chunks: ChunksLike
+    shards: ShardsLike
+    codecs: CodecsLike
     checksum: bool
-    order: Literal["C", "F"]
+    order: Order
     dimension_names: Sequence[str | None] | None
     attributes: Mapping[str, Any] | None
     chunk_key_encoding: Any
     overwrite: bool
     write_empty_chunks: bool | None
     allow_pickle: bool
-    format: str | None
+    format: FormatName | None
 
 
 class ArrayOptions(_Options, total=False):

@@ -1,7 +1,8 @@
-"""Checks of changes of shape: the new shape, and the values that are added at the end of an axis."""
+"""Changes of shape: the new shape, the values that are added at the end of an axis, and several arrays at once."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from tegula.errors import MetadataError, SelectionError, TegulaError, Unsupporte
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["new_part", "new_shape"]
+__all__ = ["change_rows", "new_part", "new_shape"]
 
 
 def new_shape(array: StoredArray, shape: Any) -> tuple[int, ...]:
@@ -55,6 +56,14 @@ def new_part(array: StoredArray, values: Any, axis: int) -> tuple[npt.NDArray[An
     if array.metadata.dense and (added.shape[1:] != shape[1:] or added.ndim != len(shape)):
         raise _at(array, SelectionError(f"values of shape {added.shape} can't be appended to {shape} along axis 0"))
     return added, axis
+
+
+def change_rows(arrays: Sequence[Any], act: Callable[[list[tuple[StoredArray, str]]], list[StoredArray]]) -> None:
+    """Change the rows of several arrays together; `act` calls a function such as `engine.append_rows`."""
+    before = [(array.stored, array.path) for array in arrays]
+    for array, (old, _), new in zip(arrays, before, act(before)):
+        with array.metadata_lock():
+            array.stored = new if array.stored is old else array.stored.with_metadata(new.metadata)
 
 
 def _grows_by_rows(array: StoredArray) -> TegulaError:

@@ -60,7 +60,8 @@ def known_keywords(function: Callable[P, T]) -> Callable[P, T]:
     """Decorate a function, so that unknown keywords raise the error of `check_keywords`.
 
     A function with ``**options`` checks those itself. Too many arguments by position, and one that is also given by
-    name, are a `KeywordError`, too. A first parameter `target` is also called `store`, as in zarr-python.
+    name, are a `KeywordError`, too. A first parameter that is a source or a target is also called `store`, as in
+    zarr-python; if it is given, a `target` after it is.
 
     Examples
     --------
@@ -74,13 +75,15 @@ def known_keywords(function: Callable[P, T]) -> Callable[P, T]:
     code: Any = function.__code__
     names = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]) - {"self"}
     name, most = function.__name__, code.co_argcount
-    has_target = code.co_varnames[:1] == ("target",) and not code.co_posonlyargcount
+    first = code.co_varnames[0] if code.co_varnames[:1] in (("target",), ("source",)) else ""
     takes_more, checks_itself = bool(code.co_flags & _HAS_MORE), bool(code.co_flags & _HAS_OPTIONS)
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
-        if has_target and "store" in kwargs and "target" not in kwargs:
-            kwargs["target"] = kwargs.pop("store")
+        if first and "store" in kwargs:
+            called = "target" if (args or first in kwargs) and "target" in names else first
+            if called not in kwargs:
+                kwargs[called] = kwargs.pop("store")
         if not checks_itself and not names.issuperset(kwargs):
             check_keywords(name, kwargs, names)
         if len(args) > most and not takes_more:
@@ -89,6 +92,11 @@ def known_keywords(function: Callable[P, T]) -> Callable[P, T]:
             raise KeywordError(f"{name} got too many arguments by position{more}")
         if kwargs and (twice := [keyword for keyword in code.co_varnames[: min(len(args), most)] if keyword in kwargs]):
             raise KeywordError(f"{name} got {twice[0]} by position and again by name ({twice[0]}=)")
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except ValueError as error:
+            if type(error) is ValueError and "integer string conversion" in str(error):
+                raise MetadataError(f"{name} got an integer that is too large to be printed") from error
+            raise
 
     return checked

@@ -224,7 +224,11 @@ class Node(ABC):
 if not TYPE_CHECKING:  # hidden from type checkers
 
     def _missing(self, name):
-        """Raise an `AttributeError` that names the equivalent of an attribute of another library or of NumPy."""
+        """Return a method by the name that another library has for it, or raise an error that names the equivalent."""
+        if not name.startswith("_"):
+            for cls in type(self).__mro__:
+                if (alias := vars(foreign_names.ALIASES.get(cls.__name__, object)).get(name)) is not None:
+                    return alias.__get__(self)
         ours = foreign_names.ATTRIBUTES.get(name)
         hint = "" if ours is None else f"; in tegula that is {ours}"
         if not hint and hasattr(type(self), "__array__") and not name.startswith("_") and hasattr(np.ndarray, name):

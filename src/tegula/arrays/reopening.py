@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from tegula import engine
 from tegula.engine.stored.array import StoredArray
@@ -11,7 +12,9 @@ from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import Store
 from tegula.stores.targets.paths import location_of
 
-__all__ = ["opened", "restored"]
+__all__ = ["opened", "restored", "unpickled"]
+
+T = TypeVar("T")
 
 
 def restored(
@@ -49,3 +52,16 @@ def opened(store: Store, path: str, format: str, mark: bytes, _: bool, options: 
     if not isinstance(metadata, ArrayMetadata):
         raise MetadataError("the array no longer exists", path=location_of(store, path))
     return engine.stored_array(store, path, metadata, **options)
+
+
+def unpickled(
+    cls: Callable[..., T], store: Store, path: str, format: str, mark: bytes, read_only: bool, options: dict[str, Any]
+) -> T:
+    """Return an unpickled array of a class, which is opened at its first use.
+
+    A scheduler may unpickle arrays whose storage it can't reach, and does not expect unpickling to fail.
+    """
+    array: Any = cls(None, path, read_only=read_only or store.read_only, allow_pickle=options["allow_pickle"])
+    array._unopened = store, path, format, mark, read_only, options
+    made: T = array
+    return made

@@ -20,7 +20,7 @@ _SUFFIXES: Final[Mapping[str, tuple[str, ...]]] = {
 }  # fmt: skip
 
 
-def new_format(target: Any, path: str, stated: str | None, usual: str) -> str:
+def new_format(target: Any, path: str, stated: str | None, usual: str) -> Any:
     """Return the format of a new node: the given one, or the one that the suffix of its name implies.
 
     The last name with a suffix counts; names in the store come after that of the store.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil, isfinite, log2
+from math import ceil, inf, isfinite, log2, nan
 from time import time
 from typing import Any, Final
 
@@ -73,9 +73,14 @@ def limit_es(expectedsizeinMB: float) -> float:
 
 
 def _as_size(size: Any) -> float:
-    if not isinstance(size, (int, float, np.number)) or not isfinite(size):
-        raise MetadataError(f"a size must be a number, not {size!r:.80}", field="expectedsizeinMB")
-    return float(size)
+    try:
+        number = float(size) if isinstance(size, (int, float, np.number)) else nan
+    except OverflowError:  # an int that no size can be
+        number = inf
+    if not isfinite(number):
+        said = "" if isinstance(size, int) else f", not {size!r:.80}"
+        raise MetadataError(f"a size must be a number that a float can hold{said}", field="expectedsizeinMB")
+    return number
 
 
 def get_len_of_range(start: int, stop: int, step: int) -> int:

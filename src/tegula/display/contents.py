@@ -16,9 +16,11 @@ from tegula.runtime.quantities import human_bytes
 
 __all__ = [
     "Listed", "add_dimensions", "array_text", "attributes_listed", "axes_text", "contents", "coordinates_among",
-    "data_set_row", "dimensions_text", "ends", "format_of", "is_plain_directory", "kind_of", "units_of", "value_text",
+    "data_set_row", "dimensions_text", "ends", "format_of", "is_plain_directory", "kind_of", "samples", "units_of",
+    "value_text",
 ]  # fmt: skip
 
+_SAMPLES: Final = 5  # values of a coordinate that are shown from its beginning, and from its end
 _MOST: Final = 100  # members and attributes that are listed
 
 
@@ -33,10 +35,19 @@ class Listed(int):
     """
 
     rows: Sequence[Sequence[str]]
+    heads: Sequence[str]  # of the columns, for HTML
+    notes: Mapping[str, str]  # more on things, by the first cell of their line, for HTML
 
-    def __new__(cls, number: int, rows: Sequence[Sequence[str]]) -> Listed:
+    def __new__(
+        cls,
+        number: int,
+        rows: Sequence[Sequence[str]],
+        heads: Sequence[str] = (),
+        notes: Mapping[str, str] | None = None,
+    ) -> Listed:
         """Make a number with its lines; lines that are left out are counted in the last."""
         listed = super().__new__(cls, number)
+        listed.heads, listed.notes = heads, notes or {}
         listed.rows = [*rows[:_MOST], (f"… and {number - _MOST:,} more",)] if number > _MOST else rows
         return listed
 
@@ -119,20 +130,24 @@ def contents(members: Iterable[tuple[str, Any]], stored: Mapping[str, int | None
     for array in arrays.values():
         add_dimensions(lengths, array)
     coordinates = coordinates_among(arrays)
-    rows = {name: _cells(name, array, stored.get(name), name in coordinates) for name, array in arrays.items()}
+    values = {name: samples(arrays[name]) for name in arrays if name in coordinates}
+    rows = {name: _cells(name, array, stored.get(name), values.get(name)) for name, array in arrays.items()}
     facts: dict[str, Any] = {}
     if lengths:
         facts["Dimensions"] = dimensions_text(lengths)
     if coordinates:
-        facts["Coordinates"] = Listed(len(coordinates), [rows[name] for name in arrays if name in coordinates])
+        notes = {rows[name][0]: _samples_text(arrays[name], some) for name, some in values.items() if some}
+        heads = ["", "Dimensions", "Type", "Units", "Values", "Chunks", "Stored"]
+        facts["Coordinates"] = Listed(len(coordinates), [rows[name] for name in values], heads, notes)
     variables = [rows[name] for name in arrays if name not in coordinates]
-    facts["Variables" if coordinates else "Arrays"] = Listed(len(variables), variables)
+    heads = ["", "Dimensions" if lengths else "Shape", "Type", "Units", "Long name", "Chunks", "Stored"]
+    facts["Variables" if coordinates else "Arrays"] = Listed(len(variables), variables, heads)
     return facts
 
 
-def _cells(name: str, array: Any, stored: int | None, is_coordinate: bool) -> tuple[str, ...]:
+def _cells(name: str, array: Any, stored: int | None, values: Sequence[Any] | None) -> tuple[str, ...]:
     """Return the cells of an array: name, axes, type, units, ends or long name, chunks, and stored bytes."""
-    about = ends_text(ends(array)) if is_coordinate else array.attrs.get("long_name")
+    about = ends_text([*values[:1], *values[-1:]]) if values else array.attrs.get("long_name")
     names = array.dimension_names
     axes = f"({', '.join(name or '?' for name in names)})" if names and any(names) else number_text(array.shape)
     return (
@@ -169,14 +184,31 @@ def units_of(array: Any) -> str:
 
 def ends(array: Any) -> list[Any]:
     """Return the first and the last value of a 1-d array, decoded by its attributes; none if they can't be read."""
+    return samples(array, 1)
+
+
+def samples(array: Any, number: int = _SAMPLES) -> list[Any]:
+    """Return the first values of a 1-d array and as many of the last ones, or all of a few, as `ends` does."""
     if array.ndim != 1 or not len(array):
         return []
+    length = len(array)
+    few = length <= 2 * number and number > 1
     try:
-        values = array.oindex[[0, len(array) - 1]]
+        values = array.oindex[[*range(length)] if few else [*range(number), *range(length - number, length)]]
         way = array.conventions
         return [*(values if way.is_plain else way.decode(np.asarray(values, way.stored)))]
     except TegulaError:
         return []
+
+
+def _samples_text(array: Any, values: Sequence[Any]) -> str:
+    """Write the first and the last values of a coordinate, and its length."""
+    texts = [value_text(value) for value in values]
+    if len(array) > len(texts):
+        texts.insert(len(texts) // 2, "…")
+    long_name = array.attrs.get("long_name")
+    said = [", ".join(texts), f"{len(array):,} values", *([long_name] if isinstance(long_name, str) else [])]
+    return "; ".join(said)
 
 
 def ends_text(values: Sequence[Any]) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from tegula.display.contents import Listed, attributes_listed, contents, data_set_row, is_plain_directory
-from tegula.display.layout import columns, number_text, painted
-from tegula.display.markup import shorten, table, text
+from tegula.display.layout import cells_of, columns, number_text, padded, painted
+from tegula.display.markup import fold, muted, shorten, table, text
 from tegula.metadata.spacing import steps_text
 from tegula.runtime.quantities import human_bytes
 
@@ -16,6 +16,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+_VALUES: Final = 4  # the column of a coordinate's values
 _MOST: Final = 500  # letters of a fact; a grid may list a million lengths of chunks
 
 
@@ -46,11 +47,11 @@ class Info(Mapping[str, Any]):
 
     def as_text(self, width: int | None = None, *, colours: bool = False) -> str:
         """Return the facts as lines of at most `width` letters, wrapped at words; with colours for a terminal."""
-        indent = max((len(name) for name in self._facts), default=0) + 2
+        indent = max((cells_of(name) for name in self._facts), default=0) + 2
         lines = []
         for name, value in self._facts.items():
             said = columns([[shorten(number_text(value), _MOST)]], width=None if width is None else width - indent)
-            title, first, *others = name.ljust(indent), *(said.splitlines() or [""])
+            title, first, *others = padded(name, indent), *(said.splitlines() or [""])
             lines.append(f"{painted(title, 'title') if colours else title}{first}".rstrip())
             lines += [" " * indent + line for line in others]
             if isinstance(value, Listed) and value.rows:
@@ -60,12 +61,26 @@ class Info(Mapping[str, Any]):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        rows = []
+        facts, lists = [], []
         for name, value in self._facts.items():
-            rows.append((text(name), text(value)))
             if isinstance(value, Listed) and value.rows:
-                rows.append(("", table([tuple(map(text, row)) for row in value.rows])))
-        return table(rows)
+                lists.append(fold(f"<b>{text(name)}</b> {muted(value)}", _list_html(value), opened=True))
+            else:
+                facts.append((text(name), text(number_text(value))))
+        return f'<div style="font-size:13px;line-height:1.5;max-width:1000px">{"".join([table(facts), *lists])}</div>'
+
+
+def _list_html(listed: Listed) -> str:
+    """Lay out the lines of things, without empty columns; what is noted on one unfolds where its values are."""
+    used = [n for n in range(max(map(len, listed.rows))) if any(n < len(row) and row[n] for row in listed.rows)]
+    rows = []
+    for row in listed.rows:
+        cells = [text(cell.removeprefix("chunks ") if listed.heads else cell) for cell in row]
+        note = listed.notes.get(row[0])
+        if note is not None and len(cells) > _VALUES:
+            cells[_VALUES] = fold(cells[_VALUES], f'<div style="white-space:normal">{text(note, _MOST)}</div>')
+        rows.append([cells[n] if n < len(cells) else "" for n in used])
+    return table(rows, [listed.heads[n] for n in used] if listed.heads else (), wraps=not listed.heads)
 
 
 def _codec_name(codec: Any) -> str:
@@ -132,10 +147,13 @@ def array_info(array: Any) -> Info:
 def group_info(group: Any, stored: Mapping[str, int | None] | None = None) -> Info:
     """Collect the facts of a group and list its direct members, with the first and last values of coordinates.
 
-    `stored` has the bytes of the stored chunks of arrays by path below the group; without it they are not shown.
+    `stored` has the bytes of the stored chunks of arrays by path below the group; without it they are those of the
+    direct members, counted by listing the store if that is possible.
     """
     unreadable: dict[str, str] = {}
     members = [*group.members(unreadable)]
+    if stored is None and group.store.listable:
+        stored = {name: node.nbytes_stored() for name, node in members if hasattr(node, "chunks")}
     facts: dict[str, Any] = {"Type": "plain directory, not itself a group" if is_plain_directory(group) else "group"}
     if is_plain_directory(group):
         inside = {"Data sets": Listed(len(members), [data_set_row(name, node, stored or {}) for name, node in members])}

@@ -74,8 +74,10 @@ def more(number: int | None, what: str) -> str:
     return muted(f"… and {'' if number is None else f'{number} '}more {what}")
 
 
-def table(rows: Iterable[Sequence[str]], heads: Sequence[str] = ()) -> str:
+def table(rows: Iterable[Sequence[str]], heads: Sequence[str] = (), *, wraps: bool = True) -> str:
     """Return a table of HTML cells; the first cell of a row is its title, the last one spans the remaining columns.
+
+    If `wraps` is false, each row is a line, and a table that is too wide can be scrolled.
 
     Examples
     --------
@@ -85,8 +87,9 @@ def table(rows: Iterable[Sequence[str]], heads: Sequence[str] = ()) -> str:
     lines = [*rows]
     columns = max(map(len, [*lines, heads]), default=0)
     parts = []
+    style = _CELL if wraps else f"{_CELL};white-space:nowrap"
     if heads:
-        first = "".join(f'<th style="{_CELL};{_MUTED}">{head}</th>' for head in heads)
+        first = "".join(f'<th style="{style};{_MUTED}">{head}</th>' for head in heads)
         parts.append(f'<thead><tr style="background:none">{first}</tr></thead>')
     parts.append("<tbody>")
     for title, *cells in lines:
@@ -94,12 +97,13 @@ def table(rows: Iterable[Sequence[str]], heads: Sequence[str] = ()) -> str:
         if spans:
             spans[-1] += columns - 1 - len(cells)
         tail = "".join(
-            f'<td style="{_CELL}"{f" colspan={span}" if span > 1 else ""}>{cell}</td>'
+            f'<td style="{style}"{f" colspan={span}" if span > 1 else ""}>{cell}</td>'
             for cell, span in zip(cells, spans)
         )
-        parts.append(f'<tr style="background:none"><th style="{_CELL}">{title}</th>{tail}</tr>')
+        parts.append(f'<tr style="background:none"><th style="{style}">{title}</th>{tail}</tr>')
     parts.append("</tbody>")
-    return f'<table style="border-collapse:collapse;margin:2px 0;border:none">{"".join(parts)}</table>'
+    drawn = f'<table style="border-collapse:collapse;margin:2px 0;border:none">{"".join(parts)}</table>'
+    return drawn if wraps else f'<div style="overflow-x:auto">{drawn}</div>'
 
 
 def fold(summary: str, body: str, *, opened: bool = False) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from textwrap import fill
 from typing import Any, Final, NamedTuple
 
 from tegula.display.contents import array_text, format_of, is_plain_directory
-from tegula.display.layout import painted
+from tegula.display.layout import cells_of, painted, wrapped
 from tegula.display.markup import Entry, card, more, muted, nested, printable, shorten, text
 from tegula.errors import MetadataError, TegulaError
 from tegula.runtime.quantities import counted
@@ -53,10 +52,11 @@ class Tree:
             stem, corner = "".join(stems[:-1]), ("├── " if follows[depth] else "└── ") if depth else ""
             title = printable(name)
             text = f"{title} {printable(facts)}".rstrip()
-            if width is not None and len(stem) + len(corner) + len(text) > width:
+            lines = [text]
+            if width is not None and len(stem) + len(corner) + cells_of(text) > width:
                 room = max(_NARROWEST, width - 4 * len(stems))
-                text = fill(text, room, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
-            first, *others = text.splitlines() or [""]
+                lines = wrapped(text, room, "  ", breaks=False)
+            first, *others = lines
             if colours:
                 stem, corner = painted(stem, "weak"), painted(corner, "weak")
                 first = first.replace(title, painted(title, "name"), 1)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tegula import engine
 from tegula.arrays.keywords import known_keywords
@@ -45,6 +45,9 @@ from tegula.stores.targets.paths import (
     refuse_missing,
     refuse_overlap,
 )
+
+if TYPE_CHECKING:
+    from tegula.arrays.arguments import SourceLike, TargetLike
 
 __all__ = [
     "CopyProgress", "CopyReport", "copy", "copy_node", "delete", "move", "move_node", "prepare", "source_store",
@@ -136,8 +139,8 @@ def copy_node(
 
 @known_keywords
 def move(
-    source: Any,
-    target: Any,
+    source: SourceLike,
+    target: SourceLike,
     *,
     path: str = "",
     overwrite: bool = False,
@@ -214,7 +217,7 @@ def move_node(
 
 
 @known_keywords
-def delete(target: Any, *, path: str = "", storage_options: Mapping[str, Any] | None = None) -> None:
+def delete(target: TargetLike, *, path: str = "", storage_options: Mapping[str, Any] | None = None) -> None:
     """Delete an array, a table, or a group with everything below it.
 
     Members are deleted before their group, and the documents of an array before its chunks. So an

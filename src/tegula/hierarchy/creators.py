@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from tegula.arrays.array import Array
 from tegula.arrays.creation import new_group
@@ -17,25 +17,37 @@ from tegula.stores.targets.paths import address_of
 from tegula.tables.columns import new_table
 from tegula.tables.table import Table
 
+if TYPE_CHECKING:
+    from tegula.arrays.arguments import (
+        ChunksLike,
+        CodecsLike,
+        DTypeLike,
+        FormatName,
+        Order,
+        ShapeLike,
+        ShardsLike,
+        TargetLike,
+    )
+
 __all__ = ["create_array", "create_group", "create_table"]
 
 
 @known_keywords
 def create_array(
-    target: Any,
+    target: TargetLike,
     *,
-    shape: int | Sequence[int] | None = None,
-    dtype: Any = None,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
     data: Any = None,
-    chunks: Any = "auto",
-    shards: Any = None,
+    chunks: ChunksLike = "auto",
+    shards: ShardsLike = None,
     fill_value: Any = 0,
-    codecs: Any = "auto",
+    codecs: CodecsLike = "auto",
     checksum: bool = False,
-    order: Literal["C", "F"] = "C",
+    order: Order = "C",
     dimension_names: Sequence[str | None] | None = None,
     attributes: Mapping[str, Any] | None = None,
-    format: str | None = None,
+    format: FormatName | None = None,
     path: str = "",
     chunk_key_encoding: Any = None,
     overwrite: bool = False,
@@ -143,10 +155,10 @@ def create_array(
 
 @known_keywords
 def create_group(
-    target: Any,
+    target: TargetLike,
     *,
     attributes: Mapping[str, Any] | None = None,
-    format: str | None = None,
+    format: FormatName | None = None,
     path: str = "",
     overwrite: bool = False,
     storage_options: Mapping[str, Any] | None = None,
@@ -192,16 +204,16 @@ def create_group(
 
 @known_keywords
 def create_table(
-    target: Any,
+    target: TargetLike,
     columns: Any,
     *,
-    format: str | None = None,
+    format: FormatName | None = None,
     path: str = "",
     attributes: Mapping[str, Any] | None = None,
     overwrite: bool = False,
     expectedlen: int | None = None,
-    chunks: Any = "auto",
-    codecs: Any = "auto",
+    chunks: ChunksLike | Mapping[str, ChunksLike] = "auto",
+    codecs: CodecsLike | Mapping[str, CodecsLike] = "auto",
     fill_values: Mapping[str, Any] | None = None,
     allow_pickle: bool = False,
     storage_options: Mapping[str, Any] | None = None,

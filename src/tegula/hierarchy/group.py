@@ -6,10 +6,8 @@ import _thread
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, MutableMapping, ValuesView
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from weakref import ref
-
-import numpy as np
 
 from tegula import display, engine
 from tegula.arrays.array import Array
@@ -40,17 +38,26 @@ from tegula.hierarchy.consolidating import (
 )
 from tegula.hierarchy.copying import CopyReport, copy_node, move_node
 from tegula.hierarchy.drafts import elsewhere
-from tegula.hierarchy.foreign_methods import ForeignMethods
 from tegula.hierarchy.members import Documents, Items, Keys, Members, Names, Values, readable, walked
-from tegula.metadata.data_types import DataType, as_data_type, packed
+from tegula.metadata.data_types import as_data_type, can_hold, same_type
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
+from tegula.runtime.deferred import Later
 from tegula.stores import Store
 from tegula.stores.arguments import is_key
 from tegula.stores.targets import nearest
 from tegula.tables.table import Table
 
-__all__ = ["Group", "group_at", "open_below", "open_node", "with_options"]
+if TYPE_CHECKING:
+    from tegula.arrays.arguments import DTypeLike, ShapeLike
+    from tegula.arrays.foreign_names import GroupAliases
+    from tegula.hierarchy import reopening
+else:
+    reopening = Later("tegula.hierarchy.reopening")
+    GroupAliases = object  # for type checkers only: `Node.__getattr__` finds the other names
 
+__all__ = ["Group", "group_at", "open_below", "open_node"]
+
+M = TypeVar("M", "Array", "Group")
 N = TypeVar("N", bound="Array | Group | Table | None")
 _KEYWORDS = CREATION | {"shape", "dtype", "data", "format", "overwrite", "allow_pickle"}
 
@@ -117,7 +124,7 @@ def _node(
     return Array(stored, path, read_only=read_only, allow_pickle=allow_pickle)
 
 
-class Group(ForeignMethods, Node, MutableMapping[str, Any]):
+class Group(Node, MutableMapping[str, Any], GroupAliases):
     """A mapping of names to the arrays and groups in it; made by `tegula.open` and `tegula.create_group`.
 
     Names may be paths: ``g["a/b"]``. Iteration yields the names of the direct members. An *implicit group* is a prefix
@@ -232,8 +239,36 @@ class Group(ForeignMethods, Node, MutableMapping[str, Any]):
             raise NotFoundError(f"there is no member {name!r}{advice}", path=self.location)
         return node
 
+    def get_array(self, name: str) -> Array:
+        """Return the array with this name: what ``g[name]`` gives, with a type that type checkers know.
+
+        Raises
+        ------
+        NotFoundError
+            If there is no such member, or it is not an array.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> g = tegula.create_group({})
+        >>> g["x"] = [1, 2]
+        >>> g.get_array("x").shape
+        (2,)
+        """
+        return self._member(name, Array)
+
+    def get_group(self, name: str) -> Group:
+        """Return the group with this name; see `get_array`."""
+        return self._member(name, Group)
+
+    def _member(self, name: str, kind: type[M]) -> M:
+        node = self[name]
+        if not isinstance(node, kind):
+            raise NotFoundError(f"the member {name!r} is not the {kind.__name__.lower()} that is asked for: {node!r}")
+        return node
+
     def path_of(self, name: str) -> str:
-        """Return the path of a member in the store.
+        """Return the path of a member in the store; a name that begins with ``/`` is a path from the store's root.
 
         Raises
         ------
@@ -251,7 +286,7 @@ class Group(ForeignMethods, Node, MutableMapping[str, Any]):
         inner = name.strip("/")
         if not is_key(inner):
             raise NotFoundError(f"{name!r} can't be the name of a member", path=self.location)
-        return f"{self._path}/{inner}" if self._path else inner
+        return f"{self._path}/{inner}" if self._path and not name.startswith("/") else inner
 
     def __contains__(self, name: object) -> bool:
         if not isinstance(name, str) or not name.strip("/"):
@@ -293,7 +328,7 @@ class Group(ForeignMethods, Node, MutableMapping[str, Any]):
         return True  # also if it is empty
 
     def _open(self, path: str, documents: Mapping[str, bytes] | None = None) -> Array | Group | Table | None:
-        known, copy = self._members.known, self._members.copy
+        known, copy = self._members.known_at(path), self._members.copy
         if known is None:
             options = {"read_only": self._read_only, "allow_pickle": self.allow_pickle}
             return self._passed_on(open_below(self._store, path, self._path, documents=documents, **options))
@@ -457,7 +492,13 @@ class Group(ForeignMethods, Node, MutableMapping[str, Any]):
 
     @known_keywords
     def create_array(
-        self, name: str, *, shape: Any = None, dtype: Any = None, data: Any = None, **options: Unpack[ArrayOptions]
+        self,
+        name: str,
+        *,
+        shape: ShapeLike | None = None,
+        dtype: DTypeLike | None = None,
+        data: Any = None,
+        **options: Unpack[ArrayOptions],
     ) -> Array:
         """Create an array in the group; parameters and errors are those of `tegula.create_array`.
 
@@ -496,7 +537,7 @@ class Group(ForeignMethods, Node, MutableMapping[str, Any]):
 
     @known_keywords
     def require_array(
-        self, name: str, *, shape: Any, dtype: Any, exact: bool = False, **options: Unpack[ArrayOptions]
+        self, name: str, *, shape: ShapeLike, dtype: DTypeLike, exact: bool = False, **options: Unpack[ArrayOptions]
     ) -> Array:
         """Return the array with this name, shape and dtype; create it if it does not exist.
 
@@ -531,8 +572,9 @@ class Group(ForeignMethods, Node, MutableMapping[str, Any]):
                 if name not in self:  # otherwise another process has just created it
                     raise
         node = self[name]
-        fits = _same_type if exact else _can_hold
-        if not isinstance(node, Array) or node.shape != as_shape(shape) or not fits(node, as_data_type(dtype)):
+        fits = same_type if exact else can_hold
+        wanted = as_shape(shape), as_data_type(dtype)
+        if not isinstance(node, Array) or node.shape != wanted[0] or not fits(node.metadata.data_type, wanted[1]):
             raise AlreadyExistsError(f"the member {name!r} differs: {node!r}", path=self.location)
         return node
 
@@ -677,8 +719,10 @@ class Group(ForeignMethods, Node, MutableMapping[str, Any]):
         """
         return has_consolidated(self._store, self._path, self._metadata)
 
-    def with_consolidated(self) -> Group:
+    def with_consolidated(self, *, just_opened: bool = False) -> Group:
         """Return this group with its members taken from the consolidated metadata.
+
+        A group that was just opened may have read them already, and uses that copy with `just_opened`.
 
         Raises
         ------
@@ -694,29 +738,8 @@ class Group(ForeignMethods, Node, MutableMapping[str, Any]):
         >>> list(g.with_consolidated())
         ['x']
         """
-        return self._with_members(read_consolidated(self._store, self._path, self._metadata))
-
-    def from_consolidated(self) -> Group:
-        """Return what `with_consolidated` does, for a group that was just opened and may have read the copy already.
-
-        Raises
-        ------
-        NotFoundError
-            If there is no consolidated metadata.
-
-        Examples
-        --------
-        >>> import tegula
-        >>> store = tegula.MemoryStore()
-        >>> tegula.create_group(store).consolidate()
-        >>> tegula.open_group(store).from_consolidated().knows_members
-        True
-        """
-        documents = opened_consolidated(self._metadata)
-        return self.with_consolidated() if documents is None else self._with_members(documents)
-
-    def _with_members(self, documents: Documents | None) -> Group:
-        """Return this group with its members taken from documents of consolidated metadata."""
+        documents = opened_consolidated(self._metadata) if just_opened else None
+        documents = documents or read_consolidated(self._store, self._path, self._metadata)
         if documents is None:
             raise NotFoundError("the group has no consolidated metadata", path=self.location)
         group = Group(
@@ -755,80 +778,13 @@ class Group(ForeignMethods, Node, MutableMapping[str, Any]):
         owner = None if members.known is None or members.copy is None else members.copy.rpartition("/")[0]
         mark = engine.fingerprint(self._metadata)
         options = self._read_only, self.allow_pickle, self._missing_chunks
-        return _reopen, (self._store, self._path, self.format, mark, *options, owner)
+        return reopening.unpickled, (Group, self._store, self._path, self.format, mark, *options, owner)
 
     def __repr__(self) -> str:
         return f"<tegula.Group {self.format} {self.location!r}>"
 
+    def _ipython_key_completions_(self) -> list[str]:
+        return [*self]
+
     def _repr_html_(self) -> str:
         return display.group_html(self)
-
-
-def with_options(
-    node: Array | Group | Table, *, allow_pickle: bool = False, missing_chunks: str | None = None
-) -> Array | Group | Table:
-    """Return a node with these options as well as its own: the same one, or a copy that does not own the store.
-
-    Examples
-    --------
-    >>> import tegula
-    >>> a = tegula.create_array({}, shape=4, dtype="i4")
-    >>> with_options(a, missing_chunks="error").missing_chunks, a.missing_chunks
-    ('error', None)
-    """
-    allow_pickle = allow_pickle or node.allow_pickle
-    if missing_chunks is None:
-        missing_chunks = node.missing_chunks
-    if (allow_pickle, missing_chunks) == (node.allow_pickle, node.missing_chunks):
-        return node
-    how: dict[str, Any] = {"read_only": node.read_only, "allow_pickle": allow_pickle}
-    copy: Array | Group | Table
-    if isinstance(node, Array):
-        copy = Array(node.stored, node.path, **how)
-    elif isinstance(node, Table):
-        copy = Table(node.store, node.path, node.metadata, **how)
-    else:
-        members = node._members
-        copy = Group(node.store, node.path, node.metadata, **how, known=members.known, copy=members.copy)
-    copy.missing_chunks = missing_chunks
-    return copy
-
-
-def _reopen(
-    store: Store,
-    path: str,
-    format: str,
-    mark: bytes,
-    read_only: bool,
-    allow_pickle: bool,
-    missing_chunks: str | None,
-    owner: str | None,
-) -> Group:
-    metadata = engine.read_unpickled(store, path, format, mark)
-    metadata = metadata or engine.implicit_group(store, path, format, deep=True)
-    if not isinstance(metadata, GroupMetadata):
-        raise NotFoundError("the group no longer exists", path=path or store.url)
-    group = Group(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)
-    group.missing_chunks = missing_chunks
-    if owner == path:
-        return group.with_consolidated()
-    if owner is not None:  # the group above whose consolidated metadata describes this one
-        above = _reopen(store, owner, format, b"", read_only, allow_pickle, missing_chunks, owner)
-        group._members.known, group._members.copy = above._members.known, above._members.copy
-    return group
-
-
-def _same_type(array: Array, wanted: DataType) -> bool:
-    """Return whether an array has the wanted data type, apart from byte order and padding between fields."""
-    there = array.metadata.data_type
-    native = (packed(item.numpy).newbyteorder("=") for item in (there, wanted))
-    return there.variable == wanted.variable and len({*native}) == 1
-
-
-def _can_hold(array: Array, wanted: DataType) -> bool:
-    """Return whether an array can hold all values of a data type."""
-    there = array.metadata.data_type
-    same_kind = there.variable == wanted.variable and (there.numpy.names is None) == (wanted.numpy.names is None)
-    return _same_type(array, wanted) or (
-        same_kind and there.numpy.names is None and np.can_cast(wanted.numpy, there.numpy)
-    )

@@ -57,10 +57,14 @@ class Members:
         self.store, self.format, self.known, self.copy = store, format, known, copy
         self.prefix = f"{path}/" if path else ""
 
+    def known_at(self, path: str) -> Documents | None:
+        """Return the consolidated metadata, if there is any that describes what is at a path."""
+        return self.known if path.startswith(self.prefix) else None
+
     def has(self, path: str) -> bool:
         """Return whether there is a member at a path of the store, even if it can't be opened."""
-        if self.known is not None:
-            return path in self.known
+        if (known := self.known_at(path)) is not None:
+            return path in known
         try:
             return found_at(self.store, path, engine.read_node, self.prefix.rstrip("/"))[2] is not None
         except (MetadataError, UnsupportedError):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -20,12 +19,15 @@ from tegula.metadata.nodes import inner_codecs
 from tegula.stores import MemoryStore
 from tegula.stores.targets.paths import clean
 
+if TYPE_CHECKING:
+    from tegula.arrays.arguments import DTypeLike, ShapeLike, TargetLike
+
 __all__ = ["array", "empty", "empty_like", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"]
 
-Shape = int | Sequence[int]
 
-
-def array(data: Any, *, store: Any = None, dtype: Any = None, **options: Unpack[NewArrayOptions]) -> Array:
+def array(
+    data: Any, *, store: TargetLike | None = None, dtype: DTypeLike | None = None, **options: Unpack[NewArrayOptions]
+) -> Array:
     """Create an array from its elements.
 
     Parameters
@@ -60,7 +62,9 @@ def array(data: Any, *, store: Any = None, dtype: Any = None, **options: Unpack[
     return create_array(target, data=data, **{**own, "dtype": dtype, **options})
 
 
-def zeros(shape: Shape, *, store: Any = None, dtype: Any = "f8", **options: Unpack[FilledArrayOptions]) -> Array:
+def zeros(
+    shape: ShapeLike, *, store: TargetLike | None = None, dtype: DTypeLike = "f8", **options: Unpack[FilledArrayOptions]
+) -> Array:
     """Create an array whose elements are zero; see `full`.
 
     Examples
@@ -73,7 +77,9 @@ def zeros(shape: Shape, *, store: Any = None, dtype: Any = "f8", **options: Unpa
     return _filled("zeros", shape, 0, store, dtype, options)
 
 
-def ones(shape: Shape, *, store: Any = None, dtype: Any = "f8", **options: Unpack[FilledArrayOptions]) -> Array:
+def ones(
+    shape: ShapeLike, *, store: TargetLike | None = None, dtype: DTypeLike = "f8", **options: Unpack[FilledArrayOptions]
+) -> Array:
     """Create an array whose elements are one; see `full`.
 
     Examples
@@ -85,7 +91,9 @@ def ones(shape: Shape, *, store: Any = None, dtype: Any = "f8", **options: Unpac
     return _filled("ones", shape, 1, store, dtype, options)
 
 
-def empty(shape: Shape, *, store: Any = None, dtype: Any = "f8", **options: Unpack[FilledArrayOptions]) -> Array:
+def empty(
+    shape: ShapeLike, *, store: TargetLike | None = None, dtype: DTypeLike = "f8", **options: Unpack[FilledArrayOptions]
+) -> Array:
     """Create an array to be written later, zero until then; see `full`.
 
     Examples
@@ -98,7 +106,12 @@ def empty(shape: Shape, *, store: Any = None, dtype: Any = "f8", **options: Unpa
 
 
 def full(
-    shape: Shape, fill_value: Any, *, store: Any = None, dtype: Any = None, **options: Unpack[FilledArrayOptions]
+    shape: ShapeLike,
+    fill_value: Any,
+    *,
+    store: TargetLike | None = None,
+    dtype: DTypeLike | None = None,
+    **options: Unpack[FilledArrayOptions],
 ) -> Array:
     """Create an array filled with one value, the fill value; no chunk is stored.
 
@@ -142,12 +155,12 @@ def _refuse_fill_value(function: str, options: Any) -> None:
         check_keywords(function, ["fill_value"], ())
 
 
-def _filled(function: str, shape: Shape, value: int, store: Any, dtype: Any, options: Any) -> Array:
+def _filled(function: str, shape: ShapeLike, value: int, store: Any, dtype: Any, options: Any) -> Array:
     _refuse_fill_value(function, options)
     return full(shape, value, store=store, dtype=dtype, **options)
 
 
-def zeros_like(a: Any, *, store: Any = None, **options: Any) -> Array:
+def zeros_like(a: Any, *, store: TargetLike | None = None, **options: Any) -> Array:
     """Create an array of zeros like another; see `full_like`.
 
     Examples
@@ -160,7 +173,7 @@ def zeros_like(a: Any, *, store: Any = None, **options: Any) -> Array:
     return full_like(a, 0, store=store, **options)
 
 
-def ones_like(a: Any, *, store: Any = None, **options: Any) -> Array:
+def ones_like(a: Any, *, store: TargetLike | None = None, **options: Any) -> Array:
     """Create an array of ones like another; see `full_like`.
 
     Examples
@@ -173,7 +186,7 @@ def ones_like(a: Any, *, store: Any = None, **options: Any) -> Array:
     return full_like(a, 1, store=store, **options)
 
 
-def empty_like(a: Any, *, store: Any = None, **options: Any) -> Array:
+def empty_like(a: Any, *, store: TargetLike | None = None, **options: Any) -> Array:
     """Create an array like another, to be written later; it holds its fill value until then.
 
     See `full_like`.
@@ -190,7 +203,7 @@ def empty_like(a: Any, *, store: Any = None, **options: Any) -> Array:
     return create_array(target, **_like(a, target, options))
 
 
-def full_like(a: Any, fill_value: Any, *, store: Any = None, **options: Any) -> Array:
+def full_like(a: Any, fill_value: Any, *, store: TargetLike | None = None, **options: Any) -> Array:
     """Create an array like another, filled with one value.
 
     Parameters

@@ -21,6 +21,7 @@ from tegula.stores.targets.paths import address_of, local_path, location_of, ref
 
 if TYPE_CHECKING:
     from tegula import tables
+    from tegula.arrays.arguments import FormatName, Missing, Mode, TargetLike
     from tegula.hierarchy.group import Group
     from tegula.stores import Store
     from tegula.stores.targets import foreign, nearest
@@ -30,7 +31,6 @@ else:
     nearest = Later("tegula.stores.targets.nearest")
 
 __all__ = [
-    "Mode",
     "open",
     "open_array",
     "open_group",
@@ -40,23 +40,21 @@ __all__ = [
 
 _GROUP_OPTIONS: Final = frozenset({"attributes", "path", "format", "allow_pickle", "missing_chunks", "storage_options"})
 
-Mode = Literal["r", "r+", "a", "w", "w-"]
-Missing = Literal["fill", "error"]
 _MODES = ("r", "r+", "a", "w", "w-", "x")
 
 
-def _check_mode(mode: str) -> str:
+def _check_mode(mode: Mode) -> Mode:
     if mode not in _MODES:
         raise MetadataError(f"mode must be one of {', '.join(_MODES)}, not {mode!r}", field="mode")
     return "w-" if mode == "x" else mode
 
 
 def open(
-    target: Any = None,
-    mode: str = "r",
+    target: TargetLike | None = None,
+    mode: Mode = "r",
     *,
     path: str = "",
-    format: str | None = None,
+    format: FormatName | None = None,
     allow_pickle: bool = False,
     missing_chunks: Missing | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -157,7 +155,7 @@ def open(
     return node
 
 
-def open_stored(target: Any, mode: str = "r", **options: Any) -> Any:
+def open_stored(target: Any, mode: Mode = "r", **options: Any) -> Any:
     """Open a node as `open` does, for functions that take nodes: a view's document opens as a read-only array."""
     node = open(target, mode, **options)
     return open(node.as_store(), mode) if hasattr(type(node), "as_store") else node
@@ -224,7 +222,7 @@ def _kind(node: Any) -> str:
     return "an array" if isinstance(node, Array) else f"a {type(node).__name__.lower()}"
 
 
-def open_array(target: Any = None, mode: str = "r", **options: Any) -> Array:
+def open_array(target: TargetLike | None = None, mode: Mode = "r", **options: Any) -> Array:
     """Open or create an array; parameters and errors are those of `tegula.open`.
 
     Raises
@@ -250,7 +248,9 @@ def open_array(target: Any = None, mode: str = "r", **options: Any) -> Array:
     return node
 
 
-def open_group(target: Any = None, mode: str = "r", *, consolidated: bool = False, **options: Any) -> Group:
+def open_group(
+    target: TargetLike | None = None, mode: Mode = "r", *, consolidated: bool = False, **options: Any
+) -> Group:
     """Open or create a group; parameters and errors are those of `tegula.open`.
 
     Parameters
@@ -287,16 +287,16 @@ def open_group(target: Any = None, mode: str = "r", *, consolidated: bool = Fals
     node = open(target, mode, **options)
     if not isinstance(node, hierarchy.Group):
         raise NotFoundError(f"there is {_kind(node)}, not a group", path=node.location)
-    return node.from_consolidated() if consolidated else node
+    return node.with_consolidated(just_opened=True) if consolidated else node
 
 
 @known_keywords
 def open_table(
-    target: Any,
+    target: TargetLike,
     mode: Literal["r", "r+"] = "r",
     *,
     path: str = "",
-    format: str | None = None,
+    format: FormatName | None = None,
     allow_pickle: bool = False,
     missing_chunks: Missing | None = None,
     storage_options: Mapping[str, Any] | None = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,16 +25,19 @@ from tegula.stores.targets.opening import creating
 from tegula.stores.targets.paths import address_of, location_of
 from tegula.tables.table import Table
 
+if TYPE_CHECKING:
+    from tegula.arrays.arguments import FormatName, TargetLike
+
 __all__ = ["load", "save"]
 
 
 def save(
-    target: Any,
+    target: TargetLike | None = None,
     values: Any = None,
     /,
     *,
     path: str = "",
-    format: str | None = None,
+    format: FormatName | None = None,
     overwrite: bool = False,
     storage_options: Mapping[str, Any] | None = None,
     **arrays: Any,
@@ -47,7 +50,7 @@ def save(
     Parameters
     ----------
     target : str, path, mapping or Store
-        Where to store them; see `tegula.store_of`.
+        Where to store them; see `tegula.store_of`. Without it, the keyword ``store`` says that.
     values : array_like, optional
         The array to store.
     path : str
@@ -80,6 +83,8 @@ def save(
     ...
     tegula.errors.AlreadyExistsError: a group with the members x, y already exists at this path; pass overwrite=True ...
     """
+    if target is None:
+        target = arrays.pop("store", None)
     if values is not None and arrays:
         raise MetadataError(
             f"save takes one array, or arrays by name, not both: {', '.join(arrays)!s:.80} would be names; the options"
@@ -136,7 +141,7 @@ def _refuse_group(store: Store, path: str) -> None:
 
 @known_keywords
 def load(
-    target: Any, *, path: str = "", allow_pickle: bool = False, storage_options: Mapping[str, Any] | None = None
+    target: TargetLike, *, path: str = "", allow_pickle: bool = False, storage_options: Mapping[str, Any] | None = None
 ) -> Any:
     """Read an array into memory, or all arrays directly in a group or table by name.
 

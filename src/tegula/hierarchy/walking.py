@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tegula.arrays.array import Array
 from tegula.engine import missing_rule
 from tegula.engine.concurrency.pool import results_of
 from tegula.engine.documents.implied_keys import members_unknown
 from tegula.errors import NotFoundError, TegulaError
-from tegula.hierarchy.group import Group, with_options
-from tegula.hierarchy.opening import Missing, open_stored
+from tegula.hierarchy.group import Group
+from tegula.hierarchy.opening import open_stored
+from tegula.hierarchy.options import with_options
 from tegula.hierarchy.sources import Sources
 from tegula.stores.targets.opening import check_options
 from tegula.tables.table import Table
+
+if TYPE_CHECKING:
+    from tegula.arrays.arguments import Missing
 
 __all__ = ["Node", "arrays_below", "nbytes_stored", "node_at", "opened", "with_known_members"]
 
@@ -33,7 +37,7 @@ def with_known_members(node: Node) -> Node:
     if not isinstance(node, Group) or node.store.listable or node.knows_members:
         return node
     try:
-        return node.from_consolidated()
+        return node.with_consolidated(just_opened=True)
     except NotFoundError as error:
         raise members_unknown(node.store, node.path) from error
 

@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial, reduce
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from tegula.arrays.array import Array
+from tegula.arrays.keywords import known_keywords
 from tegula.arrays.masks import attributes_of
 from tegula.formats.dimension_names import attributes_without
 from tegula.hierarchy.group import Group
-from tegula.hierarchy.opening import Missing
 from tegula.hierarchy.walking import opened
 from tegula.jobs.sharing import Code, reading
 from tegula.jobs.units import Box, Progress, boxes
 from tegula.reductions.sums import Sums, digest_of, sums_of_fill, sums_of_values, type_name
 from tegula.tables.columns import ORDER
 from tegula.tables.table import Table
+
+if TYPE_CHECKING:
+    from tegula.arrays.arguments import Missing, SourceLike
 
 __all__ = ["Checksum", "checksum", "digest_of_array", "sum_box"]
 
@@ -92,8 +95,9 @@ class Checksum:
         return f"<tegula.Checksum {self.digest or 'of nothing'}{failed}>"
 
 
+@known_keywords
 def checksum(
-    source: Any,
+    source: SourceLike,
     *,
     path: str = "",
     attributes: bool = False,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tegula import config, engine
 from tegula.arrays.array import Array
@@ -19,7 +19,6 @@ from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, NotF
 from tegula.hierarchy import copying
 from tegula.hierarchy.copier import Copier, CopyProgress
 from tegula.hierarchy.copying import CopyReport
-from tegula.hierarchy.opening import Missing
 from tegula.hierarchy.sources import Source, Sources, source_of
 from tegula.hierarchy.walking import arrays_below, opened
 from tegula.jobs.ledger import Ledger, is_ledger_key, share_of
@@ -35,6 +34,9 @@ from tegula.stores.capabilities import Copying
 from tegula.stores.targets.opening import options_of_both
 from tegula.stores.targets.paths import location_of
 
+if TYPE_CHECKING:
+    from tegula.arrays.arguments import Missing, SourceLike
+
 __all__ = ["CopyProgress", "CopyReport", "copy"]
 
 Coords = tuple[int, ...]
@@ -42,8 +44,8 @@ Coords = tuple[int, ...]
 
 @known_keywords
 def copy(
-    source: Any,
-    target: Any,
+    source: SourceLike,
+    target: SourceLike,
     *,
     path: str = "",
     overwrite: bool = False,

@@ -7,8 +7,9 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tegula.arrays.keywords import known_keywords
 from tegula.display.markup import printable
 from tegula.engine.documents.finding import children
 from tegula.engine.nodes.deleting import remove_incomplete
@@ -20,6 +21,9 @@ from tegula.metadata.chunk_grids import regular_grid
 from tegula.stores import Store
 from tegula.stores.targets.opening import store_of
 from tegula.stores.targets.paths import address_of, local_path, location_of
+
+if TYPE_CHECKING:
+    from tegula.arrays.arguments import TargetLike
 
 __all__ = [
     "Done",
@@ -105,7 +109,10 @@ class JobState:
         return "\n".join(lines)
 
 
-def list_jobs(target: Any, path: str = "", *, storage_options: Mapping[str, Any] | None = None) -> list[JobState]:
+@known_keywords
+def list_jobs(
+    target: TargetLike, path: str = "", *, storage_options: Mapping[str, Any] | None = None
+) -> list[JobState]:
     """Return the jobs in a store that are running or were interrupted.
 
     Parameters
@@ -145,7 +152,8 @@ def list_jobs(target: Any, path: str = "", *, storage_options: Mapping[str, Any]
     return [state for state in states if state is not None]
 
 
-def show_job(target: Any, path: str = "", *, storage_options: Mapping[str, Any] | None = None) -> JobState:
+@known_keywords
+def show_job(target: TargetLike, path: str = "", *, storage_options: Mapping[str, Any] | None = None) -> JobState:
     """Return the state of the job that writes a target.
 
     Parameters
@@ -227,8 +235,9 @@ def done_before(store: Store, path: str) -> dict[str, Done]:
     return done
 
 
+@known_keywords
 def clean_job(
-    target: Any, path: str = "", *, force: bool = False, storage_options: Mapping[str, Any] | None = None
+    target: TargetLike, path: str = "", *, force: bool = False, storage_options: Mapping[str, Any] | None = None
 ) -> JobState:
     """Delete everything that an interrupted job has written, and its ledger; return the last state of the job.
 

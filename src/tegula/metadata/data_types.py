@@ -33,12 +33,14 @@ __all__ = [
     "STRING",
     "DataType",
     "as_data_type",
+    "can_hold",
     "data_type_from_json",
     "data_type_of",
     "data_type_to_json",
     "dtype_of_text",
     "holds_extended",
     "packed",
+    "same_type",
 ]
 
 _REGISTERED: Final = (
@@ -526,3 +528,23 @@ def packed(dtype: np.dtype[Any]) -> np.dtype[Any]:
     if dtype.names is None:
         return dtype
     return np.dtype([(name, packed(dtype[name])) for name in dtype.names])
+
+
+def same_type(there: DataType, wanted: DataType) -> bool:
+    """Return whether two data types are the same apart from byte order and padding between fields."""
+    native = (packed(item.numpy).newbyteorder("=") for item in (there, wanted))
+    return there.variable == wanted.variable and len({*native}) == 1
+
+
+def can_hold(there: DataType, wanted: DataType) -> bool:
+    """Return whether a data type has all values of another.
+
+    Examples
+    --------
+    >>> can_hold(as_data_type("f8"), as_data_type("i4")), can_hold(as_data_type("i4"), as_data_type("f8"))
+    (True, False)
+    """
+    same_kind = there.variable == wanted.variable and (there.numpy.names is None) == (wanted.numpy.names is None)
+    return same_type(there, wanted) or (
+        same_kind and there.numpy.names is None and np.can_cast(wanted.numpy, there.numpy)
+    )

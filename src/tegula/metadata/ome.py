@@ -11,8 +11,8 @@ from tegula.errors import MetadataError, UnsupportedError
 from tegula.metadata.spacing import Step
 
 __all__ = [
-    "KEY", "VERSIONS", "Axis", "Level", "axes_of", "check_version", "factors_of", "level_paths", "multiscales",
-    "placed", "spaced",
+    "KEY", "VERSIONS", "Axis", "Level", "axes_of", "axes_said", "check_version", "factors_of", "level_paths",
+    "multiscales", "placed", "spaced",
 ]  # fmt: skip
 
 KEY: Final = "ome"
@@ -252,6 +252,39 @@ def level_paths(metadata: Any) -> list[str]:
     listed = [pyramid.get("datasets") for pyramid in _records(pyramids)]
     paths = [dataset.get("path") for datasets in listed for dataset in _records(datasets)]
     return [path for path in paths if isinstance(path, str)]
+
+
+def axes_said(attributes: Mapping[str, Any], path: str, ndim: int) -> list[Any] | None:
+    """Return the axes that the attributes of a group of OME-Zarr, of any version, have for the array at a path below.
+
+    ``None`` if the group is no image with this level.
+
+    Raises
+    ------
+    MetadataError
+        If the image has this level, and does not say which of its axes are channels.
+
+    Examples
+    --------
+    >>> image = {"axes": [{"name": "c", "type": "channel"}, "y", "x"], "datasets": [{"path": "0"}]}
+    >>> axes_said({"multiscales": [image]}, "0", 3), axes_said({"multiscales": [image]}, "1", 3)
+    ([{'name': 'c', 'type': 'channel'}, 'y', 'x'], None)
+    """
+    metadata = attributes.get(KEY, attributes)  # below ``ome`` since 0.5
+    pyramids = _records(metadata.get("multiscales") if isinstance(metadata, Mapping) else None)
+    image = next((one for one in pyramids if path in level_paths({"multiscales": [one]})), None)
+    if image is None:
+        return None
+    systems = [system.get("axes") for system in _records(image.get("coordinateSystems"))]
+    for axes in (image.get("axes"), *systems):
+        if isinstance(axes, list) and len(axes) == ndim:
+            known = ({key: one[key] for key in Axis._fields if key in one} for one in axes if isinstance(one, Mapping))
+            return [*known] if all(isinstance(one, Mapping) for one in axes) else axes
+    if ndim == len(_USUAL[5]):  # before 0.3 all images had these axes
+        return [*_USUAL[5]]
+    raise MetadataError(
+        "the image does not say which axes are channels: pass axes, such as 'cyx' or 'zyx'", field="axes"
+    )
 
 
 def _records(value: Any) -> list[Mapping[str, Any]]:

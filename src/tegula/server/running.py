@@ -9,15 +9,19 @@ import socket
 import threading
 import webbrowser
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
+from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import Node
 from tegula.errors import MetadataError, StoreError, UnsupportedError
 from tegula.hierarchy.opening import open_stored as open_node
 from tegula.runtime import optional
 from tegula.server.guard import LOOPBACK
 from tegula.stores.targets.opening import check_options
+
+if TYPE_CHECKING:
+    from tegula.arrays.arguments import SourceLike
 
 __all__ = ["Server", "serve"]
 
@@ -139,8 +143,9 @@ class Server:
         return f"<tegula.Server {self.url}{'' if self.is_running else ' (closed)'}>"
 
 
+@known_keywords
 def serve(
-    target: Any,
+    target: SourceLike,
     *,
     path: str = "",
     host: str = "127.0.0.1",

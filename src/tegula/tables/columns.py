@@ -11,8 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula import engine
-from tegula.arrays.array import Array, change_rows
+from tegula.arrays.array import Array
+from tegula.arrays.chunking import as_length
 from tegula.arrays.creation import completing, new_array, replaced, usual_chunks, writable_format
+from tegula.arrays.growing import change_rows
 from tegula.engine.concurrency.pool import gather
 from tegula.engine.documents.finding import children
 from tegula.engine.documents.reading import documents_of
@@ -148,7 +150,7 @@ def new_column(
         inner = () if parts is None else parts.shape[1:]
         if parts is None and data_type.numpy.subdtype is not None:
             inner, data_type = data_type.numpy.shape, as_data_type(data_type.numpy.base)
-        shape = (rows if expectedlen is None else expectedlen, *inner)
+        shape = (rows, *inner) if expectedlen is None else (as_length(expectedlen, "expectedlen"), *inner)
         if isinstance(chunks, (int, np.integer)) and not isinstance(chunks, bool):
             chunks = [int(chunks)]  # the other axes are not cut
         elif chunks is None or (isinstance(chunks, str) and chunks == "auto"):

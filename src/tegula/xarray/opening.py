@@ -13,7 +13,8 @@ from tegula.arrays.array import Array
 from tegula.arrays.node import Node
 from tegula.errors import MetadataError, NotFoundError
 from tegula.hierarchy import opening
-from tegula.hierarchy.group import Group, with_options
+from tegula.hierarchy.group import Group
+from tegula.hierarchy.options import with_options
 from tegula.stores.targets.opening import check_options
 from tegula.tables.table import Table
 from tegula.xarray.dimensions import check_dims, check_used, dimensions_of
@@ -123,7 +124,7 @@ class Opener:
         else:
             return opening.open_stored(target, path=path, format=self.format, **self._options())
         if self.consolidated and isinstance(node, Group):
-            node = node.from_consolidated()
+            node = node.with_consolidated(just_opened=True)
         if not path:
             return node
         if not isinstance(node, (Group, Table)):

@@ -271,7 +271,8 @@ def _created(group: Group, mode: str, place: Replacement) -> Group:
         metadata = new_group(place.store, place.path, format=group.format, **place.options)
         return Group(place.store, place.path, metadata, read_only=False)
     try:
-        return opening.open_group(group.store, "a" if mode == "a-" else mode, path=group.path, format=group.format)
+        how: Any = "a" if mode == "a-" else mode
+        return opening.open_group(group.store, how, path=group.path, format=group.format)
     except AlreadyExistsError as error:
         raise AlreadyExistsError(_TAKEN, path=error.path) from error
 

@@ -134,3 +134,13 @@ def test_commands_do_not_warn_about_a_missing_kernel(tmp_path):
     command = [sys.executable, "-c", code, "cat", str(tmp_path / "x.zarr")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=300)
     assert (done.stdout.split(), done.stderr) == (["1", "2"], "")
+
+
+def test_the_text_for_a_report_has_the_facts_and_no_values(monkeypatch):
+    monkeypatch.setenv("TEGULA_SECRET", "hush")
+    output = run("--report")
+    assert "### What I did" in output
+    for line in run().splitlines():
+        assert line in output
+    assert "TEGULA_SECRET" in output
+    assert "hush" not in output

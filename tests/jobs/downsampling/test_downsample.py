@@ -436,3 +436,33 @@ def test_labels_text_and_progress() -> None:
     found = tegula.downsample(tegula.create_array({}, data=np.zeros((9, 9))), tegula.MemoryStore(), levels=1)
     assert found.as_dict()["levels"][1]["shape"] == (5, 5)
     assert repr(found).splitlines()[1:] == ["s0  (9, 9) in chunks (9, 9)", "s1  (5, 5) in chunks (5, 5)"]
+
+
+IMAGE = np.arange(3 * 8 * 8, dtype="u1").reshape(3, 8, 8)
+
+
+@pytest.mark.parametrize("version", ["0.4", "0.5", "0.6", "names"])
+@pytest.mark.parametrize("where", ["in a group", "alone", "nested"])
+def test_the_axes_of_an_array_without_names_are_those_of_its_image(version: str, where: str, tmp_path: Path) -> None:
+    axes: list[Any] = [{"name": "c", "type": "channel"}, {"name": "y", "type": "space"}, {"name": "x", "type": "space"}]
+    name = "a/0" if where == "nested" else "0"
+    image: dict[str, Any] = {"datasets": [{"path": name}], "axes": ["c", "y", "x"] if version == "names" else axes}
+    if version == "0.6":
+        image["coordinateSystems"] = [{"name": "intrinsic", "axes": image.pop("axes")}]
+    attributes = {"multiscales": [image]} if version in ("0.4", "names") else {"ome": {"multiscales": [image]}}
+    group = tegula.create_group(tmp_path / "image.zarr", attributes=attributes, format="zarr3")
+    array = group.create_array(name, data=IMAGE, chunks=(1, 2, 2))
+    if where == "alone":
+        array = tegula.open_array(tmp_path / "image.zarr" / "0")
+    pyramid = tegula.downsample(array, tmp_path / "pyramid.zarr", levels=1)
+    assert [axis.type for axis in pyramid.axes] == ["channel", "space", "space"]
+    means = IMAGE.reshape(3, 4, 2, 4, 2).mean((2, 4))
+    np.testing.assert_array_equal(tegula.open(tmp_path / "pyramid.zarr")["s1"][:], np.rint(means).astype("u1"))
+
+
+def test_an_image_that_does_not_say_its_axes_is_refused() -> None:
+    group = tegula.create_group({}, attributes={"multiscales": [{"datasets": [{"path": "0"}]}]})
+    array = group.create_array("0", data=IMAGE)
+    with pytest.raises(MetadataError, match="which axes are channels: pass axes"):
+        tegula.downsample(array, {})
+    assert tegula.downsample(array, {}, axes="cyx", levels=1).levels[1].shape == (3, 4, 4)

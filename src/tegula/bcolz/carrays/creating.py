@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from tegula.arrays.chunking import as_length
 from tegula.arrays.creation import completing
 from tegula.bcolz import parameters, storage
 from tegula.bcolz.carrays.append_buffer import BufferedRows
@@ -100,6 +101,7 @@ def create_rows(
         expectedlen = (source.length or 0) if expectedlen is None else int(expectedlen)
     except (ValueError, OverflowError) as error:
         raise MetadataError(f"expectedlen can't be {expectedlen}", field="expectedlen") from error
+    as_length(abs(expectedlen), "expectedlen")
     if rootdir is not None and mode == "r" and source:
         raise ModeError("rows can't be stored: the mode is 'r'", path=os.fspath(rootdir))
     if chunklen is None:

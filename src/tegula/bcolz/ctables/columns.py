@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 import tegula
 from tegula import engine
-from tegula.arrays.array import change_rows
+from tegula.arrays.growing import change_rows
 from tegula.bcolz import storage
 from tegula.bcolz.carrays.append_buffer import NO_CHUNK
 from tegula.bcolz.carrays.carray import carray
@@ -40,7 +40,7 @@ def _node(rootdir: str, mode: str) -> tegula.Table:
     """Open the table in a directory, for its attributes and the order of its columns."""
     store = tegula.LocalStore(rootdir, read_only=mode == "r")
     with suppress(NotFoundError):
-        node = tegula.open(store, "r" if mode == "r" else "r+", format=_FORMAT.name)
+        node = tegula.open(store, "r" if mode == "r" else "r+", format="bcolz")
         if isinstance(node, tegula.Table):
             return node
     raise MissingError("the directory does not hold a ctable", path=rootdir)

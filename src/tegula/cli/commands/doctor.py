@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any, Final
@@ -40,6 +41,20 @@ _OPTIONAL: Final = (
     "obstore",
     "fsspec",
 )
+_BUG: Final = """\
+### What I did
+(the smallest program or command that shows it, and where the data are: a directory, an archive, a bucket)
+
+### What happened
+(the whole output, or traceback)
+
+### What I expected
+
+### Where
+```text
+{report}
+Set by     {settings}
+```"""
 _NAMES: Final = {"google-crc32c": "google_crc32c"}
 
 
@@ -56,6 +71,10 @@ def doctor(
     write: Annotated[
         bool, typer.Option("--write", help="Try to store, change and delete a value under a new name at PATH.")
     ] = False,
+    report: Annotated[
+        bool,
+        typer.Option("--report", help="Print the text to paste into a report of a bug, without secrets."),
+    ] = False,
     as_json: AsJson = False,
     storage_option: StorageOptions = None,
 ) -> None:
@@ -71,8 +90,15 @@ def doctor(
     facts = _facts()
     if as_json:
         print_json(facts)
+    elif report:
+        typer.echo(_BUG.format(report=_report(facts), settings=_settings_in_environment()))
     else:
         typer.echo(_report(facts))
+
+
+def _settings_in_environment() -> str:
+    """Return the names of tegula's environment variables that are set, without their values."""
+    return ", ".join(sorted(name for name in os.environ if name.startswith("TEGULA_"))) or "none"
 
 
 def _examine(target: str, options: dict[str, Any], write: bool, as_json: bool) -> None:

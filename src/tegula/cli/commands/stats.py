@@ -12,7 +12,7 @@ from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AllowPickle, AsJson, MissingChunks, QuietButJson, Raw, print_json, print_message
 from tegula.cli.running import Dask, Ledger, Workers, runner_options
 from tegula.cli.targets import StorageOptions, Target, open_target
-from tegula.display.layout import columns
+from tegula.display.layout import cells_of, columns, cut
 from tegula.display.markup import printable
 from tegula.jobs.statistics.statistics import Statistics, short, statistics
 from tegula.runtime.quantities import counted
@@ -101,12 +101,12 @@ def _fitted(result: Statistics) -> list[list[str]]:
     if excess > 0:
         rows = _rows(result, max(_NARROWEST_HISTOGRAM, max(len(row[-1]) for row in rows[1:]) - excess))
         excess = _width(rows) - terminal_width
-    words = [max(len(word) for cell in column for word in cell.split()) for column in [*zip(*rows)][1:]]
+    words = [max(cells_of(word) for cell in column for word in cell.split()) for column in [*zip(*rows)][1:]]
     if _SHORTEST_NAME + sum(words) + 2 * len(words) > terminal_width:  # even with times on two lines
         rows = [row[:-1] for row in rows]
         excess = _width(rows) - terminal_width
-    width = max(_SHORTEST_NAME, max(len(row[0]) for row in rows) - max(0, excess))
-    return [[name if len(name) <= width else f"…{name[1 - width :]}", *cells] for name, *cells in rows]
+    width = max(_SHORTEST_NAME, max(cells_of(row[0]) for row in rows) - max(0, excess))
+    return [[cut(name, width, end=True), *cells] for name, *cells in rows]
 
 
 def _rows(result: Statistics, width: int) -> list[list[str]]:
@@ -115,4 +115,4 @@ def _rows(result: Statistics, width: int) -> list[list[str]]:
 
 
 def _width(rows: list[list[str]]) -> int:
-    return sum(max(map(len, column)) for column in zip(*rows)) + 2 * (len(rows[0]) - 1)
+    return sum(max(map(cells_of, column)) for column in zip(*rows)) + 2 * (len(rows[0]) - 1)

@@ -8,6 +8,7 @@ from typing import Final
 __all__ = ["automatic_chunk_nbytes", "automatic_chunklen", "automatic_chunks", "nbytes_by_size"]
 
 _MIB: Final = 2**20
+_MOST: Final = 2**63
 
 
 def automatic_chunklen(expectedlen: float, row_nbytes: int) -> int:
@@ -25,7 +26,8 @@ def automatic_chunklen(expectedlen: float, row_nbytes: int) -> int:
     >>> automatic_chunklen(25, 4), automatic_chunklen(10**9, 4)
     (4096, 524288)
     """
-    return max(automatic_chunk_nbytes(expectedlen * row_nbytes / _MIB) // max(1, row_nbytes), 1)
+    nbytes = min(max(expectedlen * row_nbytes, 0), _MOST)  # which can be divided as floats
+    return max(automatic_chunk_nbytes(nbytes / _MIB) // max(1, row_nbytes), 1)
 
 
 def automatic_chunk_nbytes(expected_mib: float) -> int:

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tegula import engine
 from tegula.arrays.array import Array
+from tegula.arrays.keywords import known_keywords
 from tegula.display.markup import shorten
 from tegula.engine import StoredArray
 from tegula.engine.concurrency.pool import results_of
@@ -23,7 +24,6 @@ from tegula.errors import ConflictError, MetadataError, NotFoundError, ReadOnlyE
 from tegula.formats import FORMATS
 from tegula.hierarchy.drafts import place_of
 from tegula.hierarchy.group import Group
-from tegula.hierarchy.opening import Missing
 from tegula.hierarchy.opening import open as open_any
 from tegula.hierarchy.viewed import store_to_read
 from tegula.hierarchy.walking import arrays_below
@@ -41,6 +41,9 @@ from tegula.stores.targets.paths import address_of, refuse_missing
 from tegula.tables.columns import column_names
 from tegula.tables.table import Table
 
+if TYPE_CHECKING:
+    from tegula.arrays.arguments import Missing, SourceLike
+
 __all__ = ["KINDS", "CheckReport", "Finding", "Progress", "check"]
 
 _PAUSE: Final = 0.1  # seconds until a new temporary file has been locked by its writer
@@ -52,8 +55,9 @@ _UNAMBIGUOUS: Final = [fmt for fmt in FORMATS.values() if fmt.name != "zarr1"]  
 _NODE_NAMES: Final = {key.rpartition("/")[2] for key in DOCUMENT_KEYS} - {"attrs", "__attrs__", "__zattr__"}
 
 
+@known_keywords
 def check(
-    source: Any,
+    source: SourceLike,
     *,
     path: str = "",
     repair: bool = False,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from time import perf_counter
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tegula.arrays.array import Array
 from tegula.arrays.masks import attributes_of
@@ -14,7 +14,6 @@ from tegula.display.info import shown
 from tegula.errors import MetadataError, TegulaError
 from tegula.hierarchy.ahead import Ahead
 from tegula.hierarchy.group import Group
-from tegula.hierarchy.opening import Missing
 from tegula.hierarchy.walking import Node, opened
 from tegula.jobs.comparing.differences import (
     Differing,
@@ -34,6 +33,9 @@ from tegula.runtime.quantities import counted
 from tegula.stores.targets.opening import options_of_both
 from tegula.tables.columns import ORDER, column_names
 from tegula.tables.table import Table
+
+if TYPE_CHECKING:
+    from tegula.arrays.arguments import Missing, SourceLike
 
 __all__ = ["Comparison", "Difference", "compare"]
 
@@ -219,8 +221,8 @@ class Comparison:
 
 
 def compare(
-    first: Any,
-    second: Any,
+    first: SourceLike,
+    second: SourceLike,
     *,
     exact: bool = False,
     max_differences: int = 10_000,

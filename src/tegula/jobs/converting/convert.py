@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tegula.arrays.array import Array
+from tegula.arrays.keywords import known_keywords
 from tegula.arrays.suffixes import new_format
 from tegula.engine.nodes.creating import check_path, check_reserved
 from tegula.engine.nodes.replacing import replacing
 from tegula.errors import MetadataError, SelectionError, UnsupportedError
 from tegula.formats import find_format
-from tegula.hierarchy.opening import Missing
 from tegula.hierarchy.walking import node_at, with_known_members
 from tegula.jobs.converting.recorded import convert_recorded, outline_recorded
 from tegula.jobs.ledger import share_of
@@ -29,18 +29,31 @@ from tegula.jobs.units import Progress, one_at_a_time
 from tegula.stores.targets.opening import options_of_both
 from tegula.stores.targets.paths import address_of, location_of, refuse_overlap
 
+if TYPE_CHECKING:
+    from tegula.arrays.arguments import (
+        ChunksLike,
+        CodecsLike,
+        DTypeLike,
+        FormatName,
+        Missing,
+        ShardsLike,
+        SourceLike,
+        TargetLike,
+    )
+
 __all__ = ["ConvertReport", "ConvertedArray", "Progress", "convert"]
 
 
+@known_keywords
 def convert(
-    source: Any,
-    target: Any,
+    source: SourceLike,
+    target: TargetLike,
     *,
-    format: str | None = None,
-    chunks: Any = None,
-    shards: Any = None,
-    codecs: Any = None,
-    dtype: Any = None,
+    format: FormatName | None = None,
+    chunks: ChunksLike | Mapping[str, ChunksLike] = None,
+    shards: ShardsLike | Mapping[str, ShardsLike] = None,
+    codecs: CodecsLike | Mapping[str, CodecsLike] = None,
+    dtype: DTypeLike | Mapping[str, DTypeLike] | None = None,
     scale_offset: Any = None,
     bitround: Any = None,
     checksum: bool = False,

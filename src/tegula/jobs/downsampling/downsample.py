@@ -6,12 +6,13 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from time import perf_counter
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tegula.arrays.array import Array
+from tegula.arrays.keywords import known_keywords
 from tegula.engine.stored.misplaced import refuse_misplaced
-from tegula.errors import MetadataError, UnsupportedError
-from tegula.hierarchy.opening import Missing
+from tegula.errors import MetadataError, TegulaError, UnsupportedError
+from tegula.hierarchy.group import Group, open_node
 from tegula.hierarchy.walking import node_at
 from tegula.jobs.downsampling.job import PyramidJob, group_at, other_variables
 from tegula.jobs.downsampling.levels import MOST_LEVELS, ZARR3, check_method, masks_of
@@ -31,6 +32,7 @@ from tegula.metadata.ome import (
     Axis,
     Level,
     axes_of,
+    axes_said,
     check_version,
     factors_of,
     multiscales,
@@ -41,6 +43,9 @@ from tegula.reductions.blocks import Reduction
 from tegula.stores import LocalStore, Store
 from tegula.stores.targets.opening import options_of_both
 from tegula.stores.targets.paths import address_of, clean, location_of
+
+if TYPE_CHECKING:
+    from tegula.arrays.arguments import ChunksLike, CodecsLike, Missing, ShardsLike, SourceLike, TargetLike
 
 __all__ = ["Level", "Pyramid", "downsample"]
 
@@ -98,9 +103,10 @@ class Pyramid:
         return "\n".join([f"<tegula.Pyramid {self.target!r}, {self.method}>", *lines])
 
 
+@known_keywords
 def downsample(
-    source: Any,
-    target: Any = None,
+    source: SourceLike,
+    target: TargetLike | None = None,
     *,
     path: str = "",
     factors: Any = 2,
@@ -110,9 +116,9 @@ def downsample(
     scale: Any = None,
     missing: Any = None,
     missing_chunks: Missing | None = None,
-    chunks: Any = None,
-    shards: Any = None,
-    codecs: Any = None,
+    chunks: ChunksLike | Mapping[str, ChunksLike] = None,
+    shards: ShardsLike | Mapping[str, ShardsLike] = None,
+    codecs: CodecsLike | Mapping[str, CodecsLike] = None,
     name: str = "",
     ome_version: Literal["0.5", "0.6"] = "0.5",
     overwrite: bool = False,
@@ -159,7 +165,8 @@ def downsample(
         frequent value, the smallest of several, for labels; or the first element.
     axes : sequence of str or mapping, optional
         Names of the axes, or mappings with ``name``, ``type`` (``"space"``, ``"time"``, ``"channel"``) and ``unit``; by
-        default the names of the dimensions, else ``yx``, ``zyx`` or ``tczyx``. Types of common names are known.
+        default the names of the dimensions, or what the image of OME-Zarr says that the array is a level of, else
+        ``yx``, ``zyx`` or ``tczyx``. Types of common names are known.
     scale : float, sequence of float, or mapping, optional
         Distance between the elements of the array: one number for all spatial axes, one for each axis, or numbers by
         name; by default the distances, units and places that its attributes state, or else 1.
@@ -238,7 +245,7 @@ def downsample(
     if levels is not None and (type(levels) is not int or not 1 <= levels <= MOST_LEVELS):
         raise MetadataError(f"{levels!r:.40} is not a number of levels from 1 to {MOST_LEVELS}", field="levels")
     refuse_misplaced(array.stored)
-    known, version = axes_of(axes, array.dimension_names, array.ndim), check_version(ome_version)
+    known, version = _axes_of(array, axes), check_version(ome_version)
     steps, (known, scales, starts) = factors_of(factors, known), spaced(known, scale, array.stored.steps)
     reduction = Reduction(steps, method, tuple(masks_of(array, missing)))
     share, memory = share_of(part), memory_of(max_memory)
@@ -292,6 +299,29 @@ def downsample(
 
 def _attributes(arrays: Sequence[tuple[str, Array]]) -> list[tuple[str, Mapping[str, Any]]]:
     return [(path, array.metadata.attributes) for path, array in arrays]
+
+
+def _axes_of(array: Array, axes: Any) -> tuple[Axis, ...]:
+    return axes_of(_axes_said(array) if axes is None else axes, array.dimension_names, array.ndim)
+
+
+def _axes_said(array: Array) -> Any:
+    """Return the axes that the image of OME-Zarr around an array without names has for it, ``None`` without one."""
+    if None not in (array.dimension_names or (None,)):
+        return None
+    store, parts = array.store, array.path.split("/")
+    if not array.path and store.local_directory is not None:
+        root, name = os.path.split(os.path.realpath(store.local_directory))
+        store, parts = LocalStore(root, read_only=True), [name]
+    for depth in reversed(range(len(parts))):
+        try:
+            above = open_node(store, "/".join(parts[:depth]), read_only=True)
+        except TegulaError:
+            continue
+        attributes = above.attrs.asdict() if isinstance(above, Group) else {}
+        if (found := axes_said(attributes, "/".join(parts[depth:]), array.ndim)) is not None:
+            return found
+    return None
 
 
 def _group_of(array: Array, path: str) -> tuple[Store, str, str]:

@@ -6,19 +6,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial, reduce
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from tegula.arrays.array import Array
+from tegula.arrays.keywords import known_keywords
 from tegula.display.layout import columns
-from tegula.hierarchy.opening import Missing
 from tegula.hierarchy.walking import opened
 from tegula.jobs.sharing import Code, reading
 from tegula.jobs.units import Box, Progress, boxes
 from tegula.reductions.moments import MOST_BINS, Bins, Moments, measure
 from tegula.tables.table import Table
+
+if TYPE_CHECKING:
+    from tegula.arrays.arguments import Missing, SourceLike
 
 __all__ = ["Histogram", "Statistics", "short", "statistics", "statistics_of_blocks"]
 
@@ -229,8 +232,9 @@ def _short_duration(value: np.timedelta64) -> str:
     return ("-" if exact < 0 else "") + " ".join(parts)
 
 
+@known_keywords
 def statistics(
-    source: Any,
+    source: SourceLike,
     *,
     path: str = "",
     raw: bool = False,

@@ -78,7 +78,7 @@ def split_inner(target: str) -> tuple[str, str]:
     return (match[1], match[2] or "") if match else (target, "")
 
 
-def address_of(target: Any, path: str, format: str | None = None) -> tuple[Any, str, str | None]:
+def address_of(target: Any, path: str, format: str | None = None) -> tuple[Any, str, Any]:
     """Resolve a target that names a node inside a store; return the store's target, the node's path and its format.
 
     Such a target is ``PATH::inner/path``, or a URL pipeline (ZEP 8): components behind ``|``, each with a scheme, from

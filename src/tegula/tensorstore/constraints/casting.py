@@ -16,7 +16,7 @@ from tegula.tensorstore.constraints.dtypes import TYPES
 from tegula.tensorstore.errors import StatusError, invalid, type_error
 from tegula.tensorstore.json.binding import boolean, expected, integer, number, string
 
-__all__ = ["convert", "convertible", "each", "implicit"]
+__all__ = ["convert", "convertible", "each", "from_json_to", "implicit"]
 
 _TEXTS = frozenset(("string", "ustring"))
 _OPAQUE = frozenset(("byte", "char"))
@@ -126,7 +126,7 @@ def convert(values: np.ndarray[Any, Any], source: str, target: str, result: np.d
     if _is_numpy_only(source) or _is_numpy_only(target):
         return _numpy_convert(values, source, target, result)
     if source == "json":
-        return each(values, _from_json(target), result)
+        return each(values, from_json_to(target), result)
     if target == "json":
         return each(values, _to_json(source), result)
     if source in _TEXTS:
@@ -201,7 +201,8 @@ def _to_json(source: str) -> _Function:
     return {"bool": bool, "ustring": str}.get(source, int)
 
 
-def _from_json(target: str) -> _Function:
+def from_json_to(target: str) -> _Function:
+    """Return the function that converts a JSON value to an element of a type of numbers or text."""
     if target == "bool":
         return _json_to_bool
     if target in _TEXTS:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from tegula.tensorstore.errors import invalid
 
-__all__ = ["choose_shape", "choose_shard_shapes", "nearest_divisor", "nearest_multiple"]
+__all__ = ["Extents", "choose_shape", "choose_shard_shapes", "nearest_divisor", "nearest_multiple"]
 
 DEFAULT_ELEMENTS = 1024 * 1024
 _UNBOUNDED = float(2**62)
@@ -25,18 +25,7 @@ Extents = Sequence[int | None]
 def choose_shape(
     shape: Sequence[int], aspect_ratio: Sequence[float], elements: int | None, extents: Extents
 ) -> tuple[int, ...]:
-    """Choose one chunk shape.
-
-    Parameters
-    ----------
-    shape : sequence of int
-        The size of each dimension: 0 to choose it, -1 for the whole extent.
-    aspect_ratio : sequence of float
-        The ratios between the sizes to choose; 0 means 1.
-    elements : int, optional
-        The target number of elements; by default about a million.
-    extents : sequence of (int or None)
-        The shape of the array; None where it is unbounded.
+    """Choose one chunk shape, of about `elements` elements (by default a million); an aspect ratio of 0 means 1.
 
     Examples
     --------
@@ -58,14 +47,7 @@ def choose_shard_shapes(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Choose the shapes of read chunks, and of write chunks (shards) that are multiples of them.
 
-    Parameters
-    ----------
-    read, write : (shape, aspect_ratio, elements)
-        The constraints on each, as for `choose_shape`.
-    extents : sequence of (int or None)
-        The shape of the array.
-    hard : (sequence of bool, sequence of bool)
-        For each dimension, whether the read size and the write size are hard constraints; a soft one is adjusted.
+    `hard` says of each dimension whether the read size and the write size are hard constraints; a soft one is adjusted.
 
     Examples
     --------

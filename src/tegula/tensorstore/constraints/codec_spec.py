@@ -12,7 +12,7 @@ from tegula.tensorstore.constraints.zarr3_codecs import (
     Chain,
     chain_from_json,
     check_codec,
-    merge_chains,
+    merge_options,
     sound_options,
 )
 from tegula.tensorstore.errors import StatusError, annotate, invalid, type_error
@@ -23,7 +23,6 @@ from tegula.tensorstore.json.binding import (
     dump,
     integer,
     known_only,
-    member,
     obj,
     one_of,
     only_json,
@@ -89,7 +88,6 @@ def default_compression(data_type: DataType) -> dict[str, Any]:
     return {"blocksize": 0, "clevel": 5, "cname": "lz4", "shuffle": shuffle, "type": "blosc"}
 
 
-_ALIASES = {"zarr2": "zarr"}
 _PREFIX = "numcodecs."
 
 
@@ -118,11 +116,7 @@ class CodecSpec:
         if json is MISSING:
             raise type_error("CodecSpec() takes one argument, json")
         members = obj(to_json_value(json))
-        with member("driver"):
-            name = string(members.pop("driver", MISSING))
-            self._driver = _ALIASES.get(name, name)
-            if self._driver not in _READERS:
-                raise invalid(f"{dump(name)} is not registered")
+        self._driver = read_member(members, "driver", _driver)
         readers = _READERS[self._driver].items()
         self._members = {part: take(members, part, read) for part, read in readers if part in members}
         known_only(members)
@@ -136,12 +130,10 @@ class CodecSpec:
 
     def _merged(self, other: CodecSpec) -> CodecSpec:
         """Return these constraints merged with others."""
-        members = dict(self._members)
         try:
             if self._driver != other._driver:
                 raise invalid("they are for different drivers")
-            for name, value in other._members.items():
-                members[name] = _merge_member(name, members.get(name, MISSING), value)
+            members = merge_options(self._members, other._members, "INVALID_ARGUMENT")
         except StatusError as error:
             text = f"Cannot merge codec spec {dump(self.to_json())} with {dump(other.to_json())}"
             raise annotate(error, text) from None
@@ -164,17 +156,6 @@ class CodecSpec:
 
     def __repr__(self) -> str:
         return pretty(self.to_json(), "CodecSpec(", ")")
-
-
-def _merge_member(name: str, first: Any, second: Any) -> Any:
-    if first is MISSING or first == second:
-        return second
-    if isinstance(first, Chain):
-        return merge_chains(first, second)
-    # unconstrained filters are null in JSON, too
-    if name == "filters" and (first is None or second is None):
-        return second if first is None else first
-    raise invalid(f"{dump(name)} does not match")
 
 
 _DEFAULTS: Final[dict[str, dict[str, Any]]] = {
@@ -206,6 +187,13 @@ def filters_from_json(value: Any) -> list[dict[str, Any]] | None:
     """Read ``filters`` of Zarr v2; an empty list means no filters."""
     codecs = codecs_from_json(value, "filters")
     return [{"id": codec.name.removeprefix(_PREFIX), **codec.configuration} for codec in codecs] or None
+
+
+def _driver(value: Any) -> str:
+    name = "zarr" if string(value) == "zarr2" else str(value)
+    if name not in _READERS:
+        raise invalid(f"{dump(value)} is not registered")
+    return name
 
 
 def _anything(value: Any) -> Any:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from tegula.tensorstore.constraints.casting import convert, convertible, each
+from tegula.tensorstore.constraints.casting import convert, convertible, each, from_json_to
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.errors import StatusError, annotate, invalid, type_error
 from tegula.tensorstore.json.binding import nested_array, nested_shape
@@ -180,13 +180,12 @@ def read_elements(array: Array, wanted: dtype) -> Array:
         return array
     if target.kind == "c":
         array = _pairs(array, wanted)
-    elif not _has_special_json(wanted) and not convertible("json", wanted.name):
-        raise invalid(f"Conversion from JSON to {wanted.name} is not implemented")
+    read = _reader(wanted)
     converted = np.empty(array.shape, target)
     with np.errstate(over="ignore"):
         for position in np.ndindex(array.shape):
             try:
-                converted[position] = _read_element(array[position], wanted)
+                converted[position] = read(array[position])
             except OverflowError:
                 converted[position] = np.inf
             except (TypeError, ValueError, IndexError) as error:
@@ -195,25 +194,20 @@ def read_elements(array: Array, wanted: dtype) -> Array:
     return converted
 
 
-def _has_special_json(wanted: dtype) -> bool:
-    """Return whether the JSON of a type's values differs from what `convert` reads."""
+def _reader(wanted: dtype) -> Callable[[Any], Any]:
+    """Return the reader of an element in JSON, which for some types differs from what `convert` reads."""
     target = wanted.numpy_dtype
-    return wanted.name in _OPAQUE or target.kind in "mM" or target.names is not None
-
-
-def _read_element(value: Any, wanted: dtype) -> Any:
-    target = wanted.numpy_dtype
-    if target.kind == "c":
-        return value
+    if target.kind in "cU":
+        return lambda value: value
     if target.names:
-        return np.frombuffer(base64.b64decode(value), target)[0]
+        return lambda value: np.frombuffer(base64.b64decode(value), target)[0]
     if wanted.name in _OPAQUE:
-        return bytes([value]) if isinstance(value, int) else str(value).encode("latin-1")
+        return lambda value: bytes([value]) if isinstance(value, int) else str(value).encode("latin-1")
     if target.kind in "mM":
-        return np.array(value).astype(target)
-    scalar = np.empty((), object)
-    scalar[()] = value
-    return convert(scalar, "json", wanted.name, target)[()]
+        return lambda value: np.array(value).astype(target)
+    if not convertible("json", wanted.name):
+        raise invalid(f"Conversion from JSON to {wanted.name} is not implemented")
+    return from_json_to(wanted.name)
 
 
 def _pairs(array: Array, wanted: dtype) -> Array:

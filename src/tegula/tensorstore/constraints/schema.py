@@ -9,35 +9,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from tegula.runtime.frozen import attribute
 from tegula.tensorstore.constraints import dtypes, fill_values
-from tegula.tensorstore.constraints.chunk_layout import MAX_INDEX, ChunkGrid, ChunkLayout, Constraints, Vector
+from tegula.tensorstore.constraints.chunk_layout import MAX_INDEX, ChunkLayout, Vector
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.fill_values import stripped
-from tegula.tensorstore.constraints.unit import Unit
+from tegula.tensorstore.constraints.members import Constraints, Member
+from tegula.tensorstore.constraints.unit import Unit, Units, merged_units
 from tegula.tensorstore.errors import StatusError, annotate, checked, index_error, invalid
 from tegula.tensorstore.index.domain import IndexDomain, merge_domains
 from tegula.tensorstore.index.output_maps import OutputIndexMap
 from tegula.tensorstore.index.transform import Indexable, IndexTransform, identity
 from tegula.tensorstore.json.binding import (
     MAX_RANK,
+    MISSING,
     array_of,
     check_rank,
-    dump,
     integer,
-    known_only,
-    naming,
-    obj,
     optional,
     read_int64,
-    take,
 )
-from tegula.tensorstore.json.values import pretty
 
 __all__ = ["Schema", "fill_through", "layout_through", "units_through"]
 
@@ -58,15 +54,18 @@ def layout_through(layout: ChunkLayout, transform: IndexTransform) -> ChunkLayou
     if layout.rank == -1:
         return layout.copy()  # without a rank, it constrains at most the number of elements
     sources = _sources(transform)
-    view = type(layout)(rank=len(sources))
-    order = layout.inner_order or layout.inner_order_soft_constraint
-    if order is not None:
-        view._set_part("inner_order", _order_through(order, transform), layout.inner_order is not None)
-
-    for hard in (True, False):
-        view._set_part("grid_origin", _through(layout._vector("grid_origin"), sources, _origin_through, hard), hard)
-        for usage in ("write", "read", "codec"):
-            _grid_through(layout._grid(usage), view._grid(usage), sources, hard)
+    view = ChunkLayout(rank=len(sources))
+    if (order := layout._any_order) is not None:
+        view._set("inner_order", _order_through(order, transform), layout.inner_order is not None)
+    for part, kind in layout._own.items():
+        for hard in (True, False):
+            values = layout._vector(part).only(hard)
+            if kind == "elements":
+                view._merge_part(part, Vector(values, (hard and values[0] is not None,)))
+            elif kind != "inner_order":
+                found = (source and (values[source[0]], source[1]) for source in sources)
+                changed = [one and (None if one[0] is None else _through(kind, *one)) for one in found]
+                view._set(part, changed, hard)
     return view
 
 
@@ -77,36 +76,17 @@ def _order_through(order: Sequence[int], transform: IndexTransform) -> list[int]
     return list(dict.fromkeys([*(dim for dim in dims if dim is not None), *range(rank)]))
 
 
-def _through(vector: Vector, sources: _Sources, change: Callable[[Any, OutputIndexMap], Any], hard: bool) -> list[Any]:
-    values = vector.only(hard)
-    changed = []
-    for source in sources:
-        value = None if source is None else values[source[0]]
-        changed.append(None if value is None or source is None else change(value, source[1]))
-    return changed
-
-
-def _grid_through(old: ChunkGrid, new: ChunkGrid, sources: _Sources, hard: bool) -> None:
-    def size(value: int, output_map: OutputIndexMap) -> int:
-        return value if value == -1 else value // math.gcd(value, output_map.stride or 1)
-
-    def ratio(value: float, output_map: OutputIndexMap) -> float:
-        return value / abs(output_map.stride or 1)
-
-    new._set_part("shape", _through(old._vector("shape"), sources, size, hard), hard)
-    new._set_part("aspect_ratio", _through(old._vector("aspect_ratio"), sources, ratio, hard), hard)
-    if (count := old._vector("elements").only(hard)[0]) is not None:
-        new._set_part("elements", count, hard)
-
-
-def _origin_through(origin: int, output_map: OutputIndexMap) -> int:
+def _through(kind: str, value: Any, output_map: OutputIndexMap) -> Any:
+    """Return a constraint on one dimension for the dimension of a view that corresponds to it."""
     stride, offset = output_map.stride or 1, output_map.offset
-    if stride > 0:
-        return -((offset - origin) // stride)
-    return (offset - origin) // -stride + 1
+    if kind == "shape":
+        return value if value == -1 else value // math.gcd(value, stride)
+    if kind == "aspect_ratio":
+        return value / abs(stride)
+    return -((offset - value) // stride) if stride > 0 else (offset - value) // -stride + 1
 
 
-def units_through(units: Sequence[Unit | None], transform: IndexTransform) -> tuple[Unit | None, ...]:
+def units_through(units: Units, transform: IndexTransform) -> Units:
     """Return the dimension units of a view; see `layout_through`."""
     through: list[Unit | None] = []
     for source in _sources(transform):
@@ -150,11 +130,6 @@ def _along(output_map: OutputIndexMap, rank: int, transform: IndexTransform, siz
         low = output_map.offset + (output_map.stride or 1) * dim.inclusive_min - origin
         positions = low + (output_map.stride or 1) * np.arange(dim.size)
     return positions.reshape([-1 if number == axis else 1 for number in range(rank)])
-
-
-Units: TypeAlias = "tuple[Unit | None, ...]"
-
-_NO_LAYOUT = ChunkLayout()
 
 
 class Schema(Constraints, Indexable):
@@ -201,35 +176,28 @@ class Schema(Constraints, Indexable):
     3
     """
 
-    __slots__ = ("_codec", "_domain", "_dtype", "_fill_value", "_layout", "_rank", "_units")
+    __slots__ = ("_chunk_layout", "_codec", "_dimension_units", "_domain", "_dtype", "_fill_value", "_rank")
     _name: ClassVar[str] = "Schema"
 
     _rank: int | None
     _dtype: dtypes.dtype | None
     _domain: IndexDomain | None
-    _layout: ChunkLayout
+    _chunk_layout: ChunkLayout | None
+    """Constraints on the chunks; layouts of schemas are never changed."""
     _codec: CodecSpec | None
     _fill_value: npt.NDArray[Any] | None
-    _units: Units | None
+    _dimension_units: Units | None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._rank = self._dtype = self._domain = self._codec = self._fill_value = self._units = None
-        self._layout = _NO_LAYOUT
+        self._rank = self._dtype = self._domain = self._chunk_layout = None
+        self._codec = self._fill_value = self._dimension_units = None
         if args or kwargs:
             self._take(args, kwargs)
 
     @property
     def _is_empty(self) -> bool:
         """Whether there are no constraints."""
-        return (
-            self._layout is _NO_LAYOUT
-            and self._rank is None
-            and self._dtype is None
-            and self._domain is None
-            and self._codec is None
-            and self._fill_value is None
-            and self._units is None
-        )
+        return all(getattr(self, name) is None for name in Schema.__slots__)
 
     def update(
         self,
@@ -245,49 +213,22 @@ class Schema(Constraints, Indexable):
         dimension_units: Iterable[Any] | None = None,
     ) -> None:
         """Add constraints; the parameters are those of the class. If they contradict each other, change nothing."""
-        new = self.copy()  # so that an error leaves the schema unchanged
-        additions: tuple[tuple[str, Any, Callable[[], None]], ...] = (
-            ("rank", None if rank == -1 else rank, lambda: new._set_rank(check_rank(rank), "rank")),
-            ("dtype", dtype, lambda: new._set_dtype(dtypes.dtype(dtype or ""))),
-            ("domain", domain, lambda: new._set_domain(checked("domain", domain, IndexDomain), "domain")),
-            ("shape", shape, lambda: new._set_shape([read_int64(size) for size in shape or ()])),
-            (
-                "chunk_layout",
-                chunk_layout,
-                lambda: new._set_chunk_layout(checked("chunk_layout", chunk_layout, ChunkLayout)),
-            ),
-            ("codec", codec, lambda: new._set_codec(checked("codec", codec, CodecSpec))),
-            ("fill_value", fill_value, lambda: new._set_fill_value(fill_values.from_argument(fill_value, new._dtype))),
-            ("dimension_units", dimension_units, lambda: new._set_dimension_units(_units_argument(dimension_units))),
-            ("schema", schema, lambda: new._merge(checked("schema", schema, Schema))),
-        )
-        for name, value, add in additions:
+        self._add(locals())
+
+    def _put(self, **values: Any) -> Self:
+        """Add constraints that are not None; return the schema."""
+        for name, value in values.items():
             if value is not None:
-                with naming(name):
-                    add()
-        self._become(new)
+                getattr(self, f"_set_{name}")(value)
+        return self
 
     def _merge(self, other: Schema) -> None:
         """Add the constraints of another schema."""
-        if other._rank is not None:
-            self._set_rank(other._rank, "rank")
-        if other._dtype is not None:
-            self._set_dtype(other._dtype)
-        if other._domain is not None:
-            self._set_domain(other._domain, "domain")
-        if other._layout is not _NO_LAYOUT:
-            self._set_chunk_layout(other._layout)
-        if other._codec is not None:
-            self._set_codec(other._codec)
-        if other._fill_value is not None:
-            self._set_fill_value(other._fill_value)
-        if other._units is not None:
-            self._set_dimension_units(other._units)
+        self._put(**{name: getattr(other, f"_{name}") for name in _OWN})
 
     def _become(self, other: Schema) -> None:
-        self._rank, self._dtype, self._domain = other._rank, other._dtype, other._domain
-        self._layout = other._layout  # layouts of schemas are never changed
-        self._codec, self._fill_value, self._units = other._codec, other._fill_value, other._units
+        for name in Schema.__slots__:
+            setattr(self, name, getattr(other, name))
 
     rank: int | None = attribute("_rank", "Number of dimensions; None if it is unknown.")
 
@@ -316,14 +257,9 @@ class Schema(Constraints, Indexable):
         return IndexDomain(self._rank) if self._domain is None else self._domain
 
     @property
-    def _has_chunk_layout(self) -> bool:
-        """Whether there are constraints on the chunks."""
-        return self._layout is not _NO_LAYOUT
-
-    @property
     def chunk_layout(self) -> ChunkLayout:
         """Constraints on the chunks; a copy."""
-        return self._layout.copy()
+        return ChunkLayout() if self._chunk_layout is None else self._chunk_layout.copy()
 
     codec: CodecSpec | None = attribute("_codec", "Constraints on how chunks are encoded.")
 
@@ -335,7 +271,8 @@ class Schema(Constraints, Indexable):
     @property
     def dimension_units(self) -> Units | None:
         """The physical unit of one step along each dimension; None if the rank is unknown."""
-        return (None,) * self._rank if self._units is None and self._rank is not None else self._units
+        units = self._dimension_units
+        return (None,) * self._rank if units is None and self._rank is not None else units
 
     def _transform(self) -> IndexTransform:
         if self._rank is None:
@@ -349,14 +286,28 @@ class Schema(Constraints, Indexable):
         """Return the schema of a view with the given domain; `transform` maps the view to the array."""
         new = Schema()
         new._rank, new._dtype, new._codec, new._domain = transform.input_rank, self._dtype, self._codec, domain
-        new._layout = layout_through(self._layout, transform)
+        if self._chunk_layout is not None:
+            new._chunk_layout = layout_through(self._chunk_layout, transform)
         if self._fill_value is not None:
             new._fill_value = fill_through(self._fill_value, self._domain, transform)
-        if self._units is not None:
-            new._units = units_through(self._units, transform)
+        if self._dimension_units is not None:
+            new._dimension_units = units_through(self._dimension_units, transform)
         return new
 
-    def _set_rank(self, rank: int, name: str) -> None:
+    def _required(self, name: str) -> Any:
+        """Return a property; raise if it is unconstrained."""
+        value = getattr(self, name)
+        if value is None:
+            raise invalid(f"{name} must be specified")
+        return value
+
+    def _refuse(self, *names: str, by: str = "") -> None:
+        """Raise if there are constraints on properties that a driver lacks."""
+        for name in names:
+            if getattr(self, name) is not None:
+                raise invalid(f"{name} not supported{by}")
+
+    def _set_rank(self, rank: int, name: str = "rank") -> None:
         """Set the rank; `name` is the argument that errors refer to."""
         if self._rank is not None and self._rank != rank:
             raise invalid(
@@ -377,7 +328,7 @@ class Schema(Constraints, Indexable):
         if self._fill_value is not None:
             self._fill_value = self._converted(self._fill_value)
 
-    def _set_domain(self, domain: IndexDomain, name: str) -> None:
+    def _set_domain(self, domain: IndexDomain, name: str = "domain") -> None:
         """Merge in a domain."""
         self._set_rank(domain.rank, name)
         merged = domain if self._domain is None else merge_domains(self._domain, domain)
@@ -385,20 +336,15 @@ class Schema(Constraints, Indexable):
             _check_fill(self._fill_value, merged)
         self._domain = merged
 
-    def _set_shape(self, shape: list[int]) -> None:
-        """Merge in a domain with this shape and its origin at 0."""
-        check_rank(len(shape))
-        self._set_domain(IndexDomain(shape=shape), "shape")
-
     def _set_chunk_layout(self, layout: ChunkLayout) -> None:
         """Merge in constraints on the chunks."""
         if layout.rank != -1:
             self._set_rank(layout.rank, "chunk_layout")
         merged = layout.copy()
-        if self._layout is not _NO_LAYOUT:
-            merged = self._layout.copy()
+        if self._chunk_layout is not None:
+            merged = self._chunk_layout.copy()
             merged._merge(layout)
-        self._layout = merged
+        self._chunk_layout = merged
 
     def _set_codec(self, codec: CodecSpec) -> None:
         """Merge in constraints on how chunks are encoded."""
@@ -438,50 +384,7 @@ class Schema(Constraints, Indexable):
             return
         check_rank(len(units))
         self._set_rank(len(units), "dimension_units")
-        if self._units is not None:
-            if any(a != b for a, b in zip(self._units, units, strict=True) if a is not None and b is not None):
-                raise invalid(f"Cannot merge dimension units {_units_text(units)} and {_units_text(self._units)}")
-            units = tuple(b if a is None else a for a, b in zip(self._units, units, strict=True))
-        self._units = units
-
-    def to_json(self, include_defaults: bool = False) -> dict[str, Any]:
-        """Return the JSON representation; with defaults, a chunk layout repeats the rank."""
-        json: dict[str, Any] = {}
-        layout = self._layout.to_json()
-        if not include_defaults:
-            layout.pop("rank", None)
-        if layout:
-            json["chunk_layout"] = layout
-        if self._codec is not None:
-            json["codec"] = self._codec.to_json(include_defaults)
-        if self._units is not None and any(unit is not None for unit in self._units):
-            json["dimension_units"] = [None if unit is None else unit.to_json() for unit in self._units]
-        if self._domain is not None:
-            json["domain"] = self._domain.to_json()
-        if self._dtype is not None:
-            json["dtype"] = self._dtype.to_json()
-        if self._fill_value is not None:
-            json["fill_value"] = fill_values.to_json(self._fill_value, self._dtype)
-        if self._rank is not None:
-            json["rank"] = self._rank
-        return json
-
-    def _bind(self, value: Any) -> None:
-        members = obj(value)
-        readers: dict[str, Any] = {
-            "rank": lambda json: self._set_rank(integer(json, 0, MAX_RANK), "rank"),
-            "dtype": lambda json: self._set_dtype(dtypes.from_json(json)),
-            "domain": lambda json: self._set_domain(IndexDomain(json=json), "domain"),
-            "chunk_layout": lambda json: self._set_chunk_layout(ChunkLayout(json)),
-            "codec": lambda json: self._set_codec(CodecSpec(json)),
-            "fill_value": lambda json: self._set_fill_value(fill_values.from_json(json, self._dtype)),
-            "dimension_units": lambda json: self._set_dimension_units(
-                tuple(array_of(json, optional(lambda unit: Unit(json=unit))))
-            ),
-        }
-        for name, read in readers.items():
-            take(members, name, read)
-        known_only(members)
+        self._dimension_units = merged_units(self._dimension_units, units, Unit.to_json)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Schema):
@@ -493,10 +396,8 @@ class Schema(Constraints, Indexable):
     __hash__ = Constraints.__hash__
 
     def _state(self) -> tuple[Any, ...]:
-        return self._rank, self._dtype, self._domain, self._layout.to_json(), self._codec, self.dimension_units
-
-    def __repr__(self) -> str:
-        return pretty(self.to_json(), "Schema(", ")")
+        layout = None if self._chunk_layout is None else self._chunk_layout.to_json()
+        return self._rank, self._dtype, self._domain, layout or {}, self._codec, self.dimension_units
 
 
 def _check_fill(value: npt.NDArray[Any], domain: IndexDomain) -> None:
@@ -512,5 +413,64 @@ def _units_argument(values: Any) -> Units:
     return tuple(None if value is None else value if isinstance(value, Unit) else Unit(value) for value in values)
 
 
-def _units_text(units: Units) -> str:
-    return "[" + ", ".join("null" if unit is None else dump(str(unit)) for unit in units) + "]"
+def _layout_to_json(schema: Schema, include_defaults: bool) -> Any:
+    """Write the chunk layout, which repeats the rank only with defaults."""
+    json = {} if schema._chunk_layout is None else schema._chunk_layout.to_json()
+    if not include_defaults:
+        json.pop("rank", None)
+    return json or MISSING
+
+
+def _units_to_json(schema: Schema, _: bool) -> Any:
+    units = schema._dimension_units or ()
+    return [unit and unit.to_json() for unit in units] if any(unit is not None for unit in units) else MISSING
+
+
+def _fill_to_json(schema: Schema, _: bool) -> Any:
+    return MISSING if schema._fill_value is None else fill_values.to_json(schema._fill_value, schema._dtype)
+
+
+def _to_json(name: str) -> Callable[[Schema, bool], Any]:
+    return lambda schema, _: MISSING if (value := getattr(schema, name)) is None else value.to_json()
+
+
+Schema._members = {
+    "rank": Member(
+        lambda schema, rank: None if rank == -1 else schema._set_rank(check_rank(rank)),
+        lambda schema, json: schema._set_rank(integer(json, 0, MAX_RANK)),
+        lambda schema, _: MISSING if schema._rank is None else schema._rank,
+    ),
+    "dtype": Member(
+        lambda schema, dtype: schema._set_dtype(dtypes.dtype(dtype)),
+        lambda schema, json: schema._set_dtype(dtypes.from_json(json)),
+        _to_json("_dtype"),
+    ),
+    "domain": Member(
+        lambda schema, domain: schema._set_domain(checked("domain", domain, IndexDomain)),
+        lambda schema, json: schema._set_domain(IndexDomain(json=json)),
+        _to_json("_domain"),
+    ),
+    "shape": Member(lambda schema, shape: schema._set_domain(IndexDomain(shape=[*map(read_int64, shape)]), "shape")),
+    "chunk_layout": Member(
+        lambda schema, layout: schema._set_chunk_layout(checked("chunk_layout", layout, ChunkLayout)),
+        lambda schema, json: schema._set_chunk_layout(ChunkLayout(json)),
+        _layout_to_json,
+    ),
+    "codec": Member(
+        lambda schema, codec: schema._set_codec(checked("codec", codec, CodecSpec)),
+        lambda schema, json: schema._set_codec(CodecSpec(json)),
+        _to_json("_codec"),
+    ),
+    "fill_value": Member(
+        lambda schema, value: schema._set_fill_value(fill_values.from_argument(value, schema._dtype)),
+        lambda schema, json: schema._set_fill_value(fill_values.from_json(json, schema._dtype)),
+        _fill_to_json,
+    ),
+    "dimension_units": Member(
+        lambda schema, units: schema._set_dimension_units(_units_argument(units)),
+        lambda schema, json: schema._set_dimension_units(tuple(array_of(json, optional(lambda unit: Unit(json=unit))))),
+        _units_to_json,
+    ),
+    "schema": Member(lambda schema, other: schema._merge(checked("schema", other, Schema))),
+}
+_OWN = tuple(name for name, member in Schema._members.items() if member.json is not None)

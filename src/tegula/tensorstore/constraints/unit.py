@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 from tegula.metadata.spacing import parsed_unit
 from tegula.runtime.frozen import attribute
-from tegula.tensorstore.errors import type_error
-from tegula.tensorstore.json.binding import array, at, number, string
+from tegula.tensorstore.errors import invalid, type_error
+from tegula.tensorstore.json.binding import array, at, dump, number, string
 from tegula.tensorstore.json.values import sound_text, to_json_value
 
-__all__ = ["Unit"]
+__all__ = ["Unit", "Units", "merged_units", "units_to_json"]
 
 _AFTER_NUMBER = re.compile(r"((?<!\\)\\x[0-9a-f]{2})([0-9a-fA-F])")
 
@@ -85,6 +86,9 @@ class Unit:
         return f"Unit({self._multiplier:g}, {_escaped(self._base_unit)})"
 
 
+Units: TypeAlias = tuple[Unit | None, ...]
+
+
 def _escaped(text: str) -> str:
     """Return a text in quotes as TensorStore shows it: bytes that are not ASCII, and digits after them, as numbers."""
     escaped = text.encode("utf-8", "surrogateescape").decode("latin-1").encode("unicode_escape").decode()
@@ -132,3 +136,23 @@ def _parse_json(value: Any) -> tuple[float, str]:
         factor = number(multiplier)
     with at(1):
         return factor, string(base_unit)
+
+
+# --- the units of all dimensions
+
+
+def units_to_json(units: Units) -> list[str | None]:
+    """Write the units of dimensions as text, their form in documents."""
+    return [None if unit is None else str(unit) for unit in units]
+
+
+def merged_units(first: Units | None, second: Units | None, form: Callable[[Unit], Any] = str) -> Units | None:
+    """Merge two sequences of units, which are compared in a form, by default as text."""
+    if first is None or second is None:
+        return second if first is None else first
+    if len(first) != len(second):
+        raise invalid(f"Invalid dimension_units: {len(first)} for {len(second)} dimensions")
+    if any(a is not None and b is not None and form(a) != form(b) for a, b in zip(first, second)):
+        shown = " and ".join(dump(units_to_json(units)) for units in (second, first))
+        raise invalid(f"Cannot merge dimension_units {shown}")
+    return tuple(b if a is None else a for a, b in zip(first, second))

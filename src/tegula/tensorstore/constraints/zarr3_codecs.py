@@ -39,6 +39,7 @@ __all__ = [
     "complete_chain",
     "decoded_layout",
     "merge_chains",
+    "merge_options",
     "sound_options",
 ]
 
@@ -187,15 +188,10 @@ _SHARDING_OPTIONS: Final[dict[str, Any]] = {
 
 
 def merge_chains(first: Chain | None, second: Chain | None, *, strict: bool = False) -> Chain | None:
-    """Merge two chains.
+    """Merge two chains; ``None`` stands for any.
 
-    Parameters
-    ----------
-    first, second : Chain or None
-        The chains; ``None`` stands for any.
-    strict : bool
-        Refuse to move a chain without shards into the shards of the other chain, and to add a transposition that only
-        one chain has.
+    If `strict`, a chain without shards does not move into the shards of the other chain, and a transposition that only
+    one chain has is not added.
 
     Examples
     --------
@@ -235,28 +231,37 @@ def _merge_several(first: tuple[Codec, ...], second: tuple[Codec, ...], strict: 
 
 
 def _merge_two(first: Codec, second: Codec, strict: bool) -> Codec:
-    options = dict(first.options)
     try:
         if first.name != second.name:
             raise status("FAILED_PRECONDITION", "they have different names")
-        for name, value in second.options.items():
-            options[name] = _merge_option(name, options.get(name, MISSING), value, strict)
+        return Codec(first.name, merge_options(first.options, second.options, "FAILED_PRECONDITION", strict))
     except StatusError as error:
         shown = " and ".join(dump(codec.to_json(stored=True)) for codec in (first, second))
         raise annotate(error, f"Cannot merge codecs {shown}") from None
-    return Codec(first.name, options)
 
 
-def _merge_option(name: str, first: Any, second: Any, strict: bool) -> Any:
+def merge_options(
+    first: Mapping[str, Any], second: Mapping[str, Any], code: str, strict: bool = False
+) -> dict[str, Any]:
+    """Merge the options of two codecs; `code` is that of the error for options that do not match."""
+    return {**first, **{name: _merged(name, first.get(name, MISSING), second[name], code, strict) for name in second}}
+
+
+def _merged(name: str, first: Any, second: Any, code: str, strict: bool) -> Any:
     if first is MISSING or first == second:
         return second
     if isinstance(first, Chain):
         return merge_chains(first, second, strict=strict)
-    if name == "order":
-        for order, other in ((first, second), (second, first)):
-            if isinstance(order, str) and isinstance(other, list) and other == _order_as_list(order, len(other)):
-                return other
-    raise status("FAILED_PRECONDITION", f'Incompatible "{name}": {dump(first)} and {dump(second)}')
+    for value, other in ((first, second), (second, first)):
+        if name == "filters" and value is None:  # unconstrained filters are null in JSON, too
+            return other
+        if name == "order" and isinstance(value, str) and isinstance(other, list) and _fits(value, other):
+            return other
+    raise status(code, f"{dump(name)} does not match: {dump(first)} and {dump(second)}")
+
+
+def _fits(order: str, axes: list[int]) -> bool:
+    return _order_as_list(order, len(axes)) == axes
 
 
 def _order_as_list(order: list[int] | str, rank: int) -> list[int]:

@@ -19,7 +19,7 @@ from tegula.tensorstore.errors import invalid
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.output_maps import OutputIndexMap
 from tegula.tensorstore.index.transform import IndexTransform
-from tegula.tensorstore.json.binding import MISSING, member, nested_array, nested_shape
+from tegula.tensorstore.json.binding import MISSING, nested_array, nested_shape, read_member
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening
 from tegula.tensorstore.views import select
 
@@ -44,13 +44,9 @@ class ArraySpec(VirtualSpec):
         return self
 
     def read_members(self, members: dict[str, Any]) -> None:
-        dtype = self.schema.dtype
-        if dtype is None:
-            raise invalid("dtype must be specified")
-        with member("array"):
-            self.values = _parse(members.pop("array", MISSING), dtype, self.schema.rank)
-        if self.schema.rank is None:
-            self.schema._set_rank(self.values.ndim, "rank")
+        dtype = self.schema._required("dtype")
+        self.values = read_member(members, "array", lambda value: _parse(value, dtype, self.schema.rank))
+        self.schema._set_rank(self.values.ndim)
 
     def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
         dtype = self.schema.dtype
@@ -60,9 +56,7 @@ class ArraySpec(VirtualSpec):
         return {"array": convert(self.values, dtype.name, "json", np.dtype(object)).tolist()}
 
     def get_schema(self) -> Schema:
-        schema = super().get_schema()
-        schema.update(chunk_layout=_layout(self.values))
-        return schema
+        return super().get_schema()._put(chunk_layout=_layout(self.values))
 
     def get_domain(self) -> IndexDomain:
         return IndexDomain(shape=self.values.shape)
@@ -72,10 +66,7 @@ class ArraySpec(VirtualSpec):
         domain = self.get_domain()
         if schema.domain is not None and schema.domain.shape != domain.shape:
             raise invalid(f"the domain {schema.domain} of the schema does not fit the array's {domain}")
-        if schema.fill_value is not None:
-            raise invalid("fill_value not supported")
-        if schema.codec is not None:
-            raise invalid("codec not supported")
+        schema._refuse("fill_value", "codec")
         if any(grid.shape for grid in (schema.chunk_layout.read_chunk, schema.chunk_layout.write_chunk)):
             raise invalid("chunking not supported")
         assert schema.dtype is not None

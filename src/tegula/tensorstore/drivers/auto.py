@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Self
 
 from tegula.errors import StoreError
 from tegula.stores import Store
 from tegula.stores.targets.paths import local_path
-from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.drivers.stored import StoredSpec
 from tegula.tensorstore.errors import invalid, status
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import Driver, Opening, OpenMode, find_driver
+from tegula.tensorstore.spec.interface import Driver, Opening, OpenMode, SpecMember, find_driver
 from tegula.tensorstore.spec.spec import Spec
 from tegula.views import documents, specs
 
@@ -36,17 +35,12 @@ class AutoSpec(StoredSpec):
     directory: ClassVar[bool] = False
     resource_kinds: ClassVar[Mapping[str, str]] = {}
     creates: ClassVar[bool] = False
-    options: ClassVar[tuple[str, ...]] = ()
+    members: ClassVar[Mapping[str, SpecMember]] = {}
 
-    def merge(self, *, flags: OpenMode | None = None, **options: Any) -> AutoSpec:
+    def merge(self, *, flags: OpenMode | None = None, **options: Any) -> Self:
         if flags is not None and flags.create and not flags.open:
             raise invalid("create mode not compatible with format auto-detection")
-        other = super().merge(flags=flags, **options)
-        assert isinstance(other, AutoSpec)
-        return other
-
-    def described(self, members: dict[str, Any], data_type: dtype) -> AutoSpec:
-        return self  # never called: opened arrays have other drivers
+        return super().merge(flags=flags, **options)
 
     def url_suffix(self) -> str:
         """Return the last component of the URL."""

@@ -25,20 +25,19 @@ from tegula.hierarchy.group import open_node
 from tegula.metadata.data_types import as_data_type, dtype_of_text
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
-from tegula.tensorstore.constraints.chunk_shapes import choose_shape
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.fill_values import as_dtype
 from tegula.tensorstore.constraints.schema import Schema
-from tegula.tensorstore.context import SpecBuilder
-from tegula.tensorstore.drivers.metadata import Metadata, Ranks, Reader, effective_domain, mismatch
+from tegula.tensorstore.drivers.elements import checked_field
+from tegula.tensorstore.drivers.metadata import Metadata, Ranks, Reader, effective_domain
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
-from tegula.tensorstore.drivers.stored import ArraySpec
+from tegula.tensorstore.drivers.stored import SHOWN, ArraySpec
 from tegula.tensorstore.errors import as_status, status
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.json.binding import MISSING, dump, invalid, known_only, member, obj, string, take
+from tegula.tensorstore.json.binding import dump, invalid, known_only, member, obj, take
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import Driver, OpenMode, ResizeOptions
+from tegula.tensorstore.spec.interface import Driver, OpenMode, ResizeOptions, SpecMember
 
 __all__ = ["BcolzSpec", "Zarr1Spec"]
 
@@ -46,6 +45,7 @@ __all__ = ["BcolzSpec", "Zarr1Spec"]
 class DocumentedSpec(ArraySpec):
     """The spec of an array of one of tegula's formats."""
 
+    compared_otherwise = frozenset(("dtype",))  # by the schema
     metadata_members: ClassVar[tuple[str, ...]]
     """The members that ``metadata`` may have."""
 
@@ -53,10 +53,7 @@ class DocumentedSpec(ArraySpec):
 
     def new_chunks(self, shape: tuple[int, ...], itemsize: int) -> Any:
         """Choose the chunk shape of a new array from the constraints, as `tegula.create_array` takes it."""
-        layout = self.schema.chunk_layout
-        grid = layout.read_chunk
-        grid._merge(layout.write_chunk)
-        return choose_shape(*grid._numbers(len(shape)), shape)
+        return self.schema.chunk_layout._chosen(len(shape), shape)
 
     @abstractmethod
     def change(self, document: dict[str, Any], codec: Mapping[str, Any]) -> None:
@@ -67,69 +64,41 @@ class DocumentedSpec(ArraySpec):
     def describe(cls, array: tegula.Array) -> dict[str, Any]:
         """Return the ``metadata`` of a stored array."""
 
-    @classmethod
-    @abstractmethod
-    def codec_of(cls, described: dict[str, Any]) -> CodecSpec:
-        """Return the codec that ``metadata`` describes."""
+    # --- the schema, as far as it is known before opening
 
-    # --- JSON
+    @classmethod
+    def read_constraints(cls, members: dict[str, Any]) -> Metadata:
+        known_only({name: value for name, value in members.items() if name not in cls.metadata_members})
+        reader = Reader(members)
+        reader.take_sizes("shape", "shape")
+        return reader.metadata(members)
 
     def read_members(self, members: dict[str, Any]) -> None:
         super().read_members(members)
-        if "metadata" in members:
-            with member("metadata"):
-                metadata = obj(members.pop("metadata"))
-                known_only({name: value for name, value in metadata.items() if name not in self.metadata_members})
-                reader = Reader(metadata)
-                shape = reader.take_sizes("shape")
-                self.constraints = Metadata(json={**metadata, **reader.json}, shape=shape)
-                if "dtype" in metadata:
-                    with member("dtype"):
-                        self.schema._set_dtype(_data_type(metadata["dtype"]))
-
-    def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
-        json = super().write_members(builder, include_defaults)
-        if self.field:
-            json["field"] = self.field
-        if self.constraints.json or include_defaults:
-            json["metadata"] = dict(self.constraints.json)
-        return json
+        if "dtype" in self.constraints.json:
+            with member("metadata"), member("dtype"):
+                self.schema._set_dtype(_data_type(self.constraints.json["dtype"]))
 
     def get_schema(self) -> Schema:
-        schema = self.schema.copy()
-        domain = self.get_domain()
-        if domain is not None:
-            schema._set_domain(domain, "domain")
-        return schema
+        return self.schema.copy()._put(domain=self.get_domain())
 
     def get_domain(self) -> IndexDomain | None:
         rank = self.schema.rank if self.constraints.rank is None else self.constraints.rank
         return effective_domain(self.constraints, Ranks(rank, rank), None, self.schema.domain)
-
-    def url_suffix(self) -> str:
-        """Return the part of a URL after the path of the array."""
-        if self.field:
-            raise invalid(f"{self.name} URL syntax not supported with a field specified")
-        return f"{self.name}:"
 
     # --- opening
 
     def open_existing(self, kvstore: KvStore, flags: OpenMode) -> Driver | None:
         node = open_node(kvstore._store, kvstore._path.strip("/"), self.name, read_only=False)
         if isinstance(node, tegula.Table):
-            if self.field not in node.names:
-                names = dump([*node.names])
-                if not self.field:
-                    raise status("FAILED_PRECONDITION", f'Must specify a "field" that is one of: {names}')
-                raise status("FAILED_PRECONDITION", f"Requested field {dump(self.field)} is not one of: {names}")
-            node = node[self.field]
+            node = node[checked_field(self.field, node.names)]
         elif self.field:
             raise status("FAILED_PRECONDITION", f"Requested field {dump(self.field)} but there is no table at the path")
         if not isinstance(node, tegula.Array):
             return None
         if not flags._opens:
             raise self.already_exists_error(kvstore)
-        self._check_metadata(node)
+        self.check_members(Metadata(json=self.describe(node)))
         return self._driver(kvstore, node)
 
     def create(self, kvstore: KvStore, *, overwrite: bool) -> Driver:
@@ -142,11 +111,9 @@ class DocumentedSpec(ArraySpec):
 
     def _new_metadata(self, fmt: Format) -> ArrayMetadata:
         """Describe a new array: as `tegula.create_array` does it, with what the spec gives."""
-        wanted, domain, fill = self.schema.dtype, self.get_domain(), self.schema.fill_value
         if self.field:
             raise invalid("a column can only be created together with its table")
-        if wanted is None:
-            raise invalid("dtype must be specified")
+        wanted, domain, fill = self.schema._required("dtype"), self.get_domain(), self.schema.fill_value
         if domain is None or any(size >= 2**62 for size in domain.shape):
             raise invalid("domain must be specified")
         if any(domain.inclusive_min):
@@ -174,13 +141,6 @@ class DocumentedSpec(ArraySpec):
         driver.check_schema(self.schema)
         return driver
 
-    def _check_metadata(self, array: tegula.Array) -> None:
-        """Raise unless a stored array has the metadata required by the spec."""
-        stored = self.describe(array)
-        for name, value in self.constraints.json.items():
-            if not _same(name, value, stored.get(name, MISSING)):
-                raise mismatch(name, value, stored.get(name, MISSING))
-
 
 class DocumentedDriver(NodeDriver):
     """The driver of an array of one of tegula's formats."""
@@ -194,7 +154,7 @@ class DocumentedDriver(NodeDriver):
         self.source = source
         self.kvstore = kvstore
         described = source.describe(array)
-        self.codec = source.codec_of(described)
+        self.codec = source.codec_of(Metadata(json=described))
         chunks = [*array.metadata.grid.largest_chunk(), *self.elements.shape]
         order = [*range(len(chunks))]
         if described.get("order") == "F":
@@ -248,12 +208,6 @@ def _data_type(value: Any) -> dtype:
         raise invalid(f"{dump(value)} is not a data type: {error}") from None
 
 
-def _same(name: str, wanted: Any, stored: Any) -> bool:
-    if name == "dtype" and stored is not MISSING:
-        return bool(_data_type(wanted) == _data_type(stored))
-    return dump(wanted) == dump(stored)
-
-
 # --- the formats
 
 
@@ -265,6 +219,8 @@ class Zarr1Spec(DocumentedSpec):
     """
 
     name: ClassVar[str] = "zarr1"
+    format_name = "zarr1"
+    codec_names = ("compression", "compression_opts")
     key = "meta"
     metadata_members: ClassVar[tuple[str, ...]] = (
         *("zarr_format", "shape", "chunks", "dtype", "compression", "compression_opts", "fill_value", "order"),
@@ -282,11 +238,6 @@ class Zarr1Spec(DocumentedSpec):
         metadata: dict[str, Any] = json.loads(document)
         return metadata
 
-    @classmethod
-    def codec_of(cls, described: dict[str, Any]) -> CodecSpec:
-        members = {name: described[name] for name in ("compression", "compression_opts") if name in described}
-        return CodecSpec._of("zarr1", **members)
-
 
 class BcolzSpec(DocumentedSpec):
     """The spec of a bcolz array, or of the column of a table that ``field`` names.
@@ -295,14 +246,10 @@ class BcolzSpec(DocumentedSpec):
     """
 
     name: ClassVar[str] = "bcolz"
+    format_name = "bcolz"
     key = "meta/storage"
+    members: ClassVar[Mapping[str, SpecMember]] = {**ArraySpec.members, "field": SHOWN["field"]}
     metadata_members: ClassVar[tuple[str, ...]] = ("shape", "dtype", "chunklen", "cparams", "dflt", "expectedlen")
-
-    def read_members(self, members: dict[str, Any]) -> None:
-        if "field" in members:
-            with member("field"):
-                self.field = string(members.pop("field"))
-        super().read_members(members)
 
     def new_chunks(self, shape: tuple[int, ...], itemsize: int) -> Any:
         if not shape:
@@ -331,6 +278,6 @@ class BcolzSpec(DocumentedSpec):
         return {"shape": [*array.shape], **{name: storage[name] for name in cls.metadata_members if name in storage}}
 
     @classmethod
-    def codec_of(cls, described: dict[str, Any]) -> CodecSpec:
-        options = {name: value for name, value in described.get("cparams", {}).items() if name != "quantize"}
+    def codec_of(cls, metadata: Metadata) -> CodecSpec:
+        options = {name: value for name, value in metadata.json.get("cparams", {}).items() if name != "quantize"}
         return CodecSpec._of("bcolz", compressor={"id": "blosc", **options})

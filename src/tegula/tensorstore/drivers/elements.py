@@ -6,6 +6,7 @@ element.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -19,7 +20,7 @@ from tegula.tensorstore.constraints.fill_values import as_dtype, check_broadcast
 from tegula.tensorstore.errors import status
 from tegula.tensorstore.json.binding import dump
 
-__all__ = ["Elements", "fill_as_shown", "fill_of", "shown_part", "stored_fill"]
+__all__ = ["Elements", "checked_field", "fill_as_shown", "fill_of", "shown_part", "stored_fill"]
 
 _Values = npt.NDArray[Any]
 _VARIABLE = {"string": dtypes.ustring, "bytes": dtypes.string}
@@ -119,11 +120,15 @@ def shown_part(stored: DataType, field: str, void: bool, records: bool = False) 
             text = f"Requested field {dump(field)} but dtype does not have named fields"
             raise status("FAILED_PRECONDITION", text)
         return Elements(stored)
-    if not field and len(names) != 1:
-        raise status("FAILED_PRECONDITION", f'Must specify a "field" that is one of: {dump(names)}')
-    if field and field not in names:
-        raise status("FAILED_PRECONDITION", f"Requested field {dump(field)} is not one of: {dump(names)}")
-    return Elements(stored, field or names[0])
+    return Elements(stored, checked_field(field or (names[0] if len(names) == 1 else ""), names))
+
+
+def checked_field(field: str, names: Sequence[str]) -> str:
+    """Return the name of a field or column; raise if there is none of this name."""
+    if field not in names:
+        text = f"Requested field {dump(field)} is not" if field else 'Must specify a "field" that is'
+        raise status("FAILED_PRECONDITION", f"{text} one of: {dump([*names])}")
+    return field
 
 
 def fill_as_shown(fill: npt.NDArray[Any], shown: Elements) -> npt.NDArray[Any]:

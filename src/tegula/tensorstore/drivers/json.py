@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from math import isfinite
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 from urllib.parse import quote
 
 import numpy as np
@@ -15,15 +15,14 @@ from tegula.errors import ConflictError, TegulaError
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.schema import Schema
-from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.stored import StoredSpec
-from tegula.tensorstore.errors import annotate, as_status, invalid, status
+from tegula.tensorstore.errors import annotate, as_status, status
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.json.binding import MISSING, dump, known_only, member, string
-from tegula.tensorstore.json.pointer import parse_pointer, replaced, resolve
+from tegula.tensorstore.json.binding import MISSING, dump, known_only, string
+from tegula.tensorstore.json.pointer import checked_pointer, replaced, resolve
 from tegula.tensorstore.json.values import parse, to_json_value
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import Driver, Opening, OpenMode
+from tegula.tensorstore.spec.interface import Driver, Opening, OpenMode, SpecMember
 
 if TYPE_CHECKING:
     from tegula.indexing import Transform
@@ -45,17 +44,15 @@ class JsonSpec(StoredSpec):
         "data_copy_concurrency": "data_copy_concurrency",
     }
     creates: ClassVar[bool] = False
-    options: ClassVar[tuple[str, ...]] = ("recheck_cached_data",)
+    members: ClassVar[Mapping[str, SpecMember]] = {
+        "recheck_cached_data": StoredSpec.members["recheck_cached_data"],
+        "json_pointer": SpecMember("pointer", lambda value: checked_pointer(string(value)), True),
+    }
     recheck_data: Any = "open"
     pointer: str = ""
 
     def read_members(self, members: dict[str, Any]) -> None:
         super().read_members(members)
-        pointer = members.pop("json_pointer", MISSING)
-        if pointer is not MISSING:
-            with member("json_pointer"):
-                self.pointer = string(pointer)
-                parse_pointer(self.pointer)
         known_only(members)
         self._check()
 
@@ -63,39 +60,21 @@ class JsonSpec(StoredSpec):
         """Refuse constraints that JSON values do not support, and set their data type and rank."""
         schema = self.schema
         schema._set_dtype(dtypes.json)
-        if schema.rank:
-            text = f"Rank specified by rank (0) does not match existing rank specified by schema ({schema.rank})"
-            raise invalid(text)
-        if schema.fill_value is not None:
-            raise invalid("fill_value not supported by json driver")
-        if schema.codec is not None:
-            raise invalid("codec not supported by json driver")
-        if schema.rank is None:
-            schema._set_rank(0, "rank")
-
-    def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
-        json = super().write_members(builder, include_defaults)
-        return {**json, "json_pointer": self.pointer} if self.pointer or include_defaults else json
+        schema._refuse("fill_value", "codec", by=" by json driver")
+        schema._set_rank(0)
 
     def get_schema(self) -> Schema:
-        schema = self.schema.copy()
-        if schema.domain is None:
-            schema._set_domain(_SCALAR, "domain")
-        return schema
+        return self.schema.copy()._put(domain=_SCALAR)
 
-    def get_domain(self) -> IndexDomain | None:
-        return _SCALAR
-
-    def merge(self, *, flags: OpenMode | None = None, schema: Schema | None = None, **options: Any) -> JsonSpec:
+    def merge(self, *, flags: OpenMode | None = None, schema: Schema | None = None, **options: Any) -> Self:
         other = super().merge(**options)
-        assert isinstance(other, JsonSpec)
         if schema is not None:
             other.schema = schema.copy()
             other._check()
             other.schema._merge(self.schema)
         return other
 
-    def described(self, members: dict[str, Any], data_type: dtypes.dtype) -> JsonSpec:
+    def described(self, members: dict[str, Any], data_type: dtypes.dtype) -> Self:
         other = copy(self)
         other.schema = Schema(dtype=data_type, rank=0)
         return other

@@ -30,15 +30,15 @@ from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema import Schema
+from tegula.tensorstore.constraints.unit import Units, merged_units
 from tegula.tensorstore.constraints.zarr3_codecs import Layout
-from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.elements import Elements, fill_of, shown_part, stored_fill
-from tegula.tensorstore.drivers.metadata import Metadata, Ranks, Units, effective_domain, merged_units, mismatch, ranks
+from tegula.tensorstore.drivers.metadata import Metadata, Ranks, effective_domain, ranks
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
 from tegula.tensorstore.drivers.stored import ArraySpec, path_of
 from tegula.tensorstore.errors import StatusError, annotate, as_status, status
 from tegula.tensorstore.index.domain import IndexDomain, check_labels
-from tegula.tensorstore.json.binding import MISSING, boolean, dump, invalid, member, naming, obj, string, take
+from tegula.tensorstore.json.binding import dump, invalid, member, naming
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import Driver, OpenMode, ResizeOptions, on_demand
 
@@ -52,36 +52,18 @@ _UNSTORED = frozenset(("char", "byte", "json", "string", "ustring"))
 
 
 class KeyedSpec(ArraySpec):
-    """A spec of an array with one metadata document.
+    """A spec of an array with one metadata document."""
 
-    Attributes
-    ----------
-    void : bool
-        Whether to show the bytes of whole elements.
-    records : bool
-        Whether to show whole elements, with all their fields.
-    """
-
-    format_name: ClassVar[str]
-    """The name of the format in tegula, which is also the URL scheme."""
-    compared_otherwise: ClassVar[frozenset[str]] = frozenset()
-    """Members of a document that `check_members` compares by rules of its own."""
-    codec_members: ClassVar[str]
-    """The names of the members that hold the codecs, for errors."""
-    void: bool = False
-    records: bool = False
-
+    driver_type: ClassVar[type[Any]]
+    """The class of drivers."""
+    shape_member: ClassVar[str] = "shape"
+    """The name of the member with the shape of the array."""
     # --- defined by each format
 
     @classmethod
     @abstractmethod
     def read_stored(cls, document: dict[str, Any]) -> Metadata:
         """Read all members of a stored document."""
-
-    @classmethod
-    @abstractmethod
-    def read_constraints(cls, members: dict[str, Any]) -> Metadata:
-        """Read the ``metadata`` of a spec."""
 
     @staticmethod
     @abstractmethod
@@ -93,60 +75,26 @@ class KeyedSpec(ArraySpec):
     def chunks_of(metadata: Metadata, rank: int) -> tuple[tuple[int, ...] | None, Layout]:
         """Return the shape of stored chunks, and the layout inside of them, as far as they are known."""
 
-    @staticmethod
-    @abstractmethod
-    def codec_of(metadata: Metadata) -> CodecSpec:
-        """Return the codec that metadata determines."""
-
     @abstractmethod
     def new_members(
         self, data_type: DataType, domain: IndexDomain, rank: int, layout: ChunkLayout, fill: npt.NDArray[Any] | None
     ) -> dict[str, Any]:
         """Return the document of a new array whose domain has `rank` dimensions besides those of its elements."""
 
-    @abstractmethod
-    def driver(self, kvstore: KvStore, node: ArrayMetadata) -> KeyedDriver:
-        """Return the driver of an array."""
-
-    # --- JSON
+    # --- the schema, as far as it is known before opening
 
     def read_members(self, members: dict[str, Any]) -> None:
         super().read_members(members)
-        if "metadata" in members:
-            with member("metadata"):
-                metadata = obj(members.pop("metadata"))
-                self.constraints = self.read_constraints(metadata) if metadata else self.anything
+        self.chosen()
+        self.complete_schema()
 
-    def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
-        json = super().write_members(builder, include_defaults)
-        if include_defaults or self.constraints.json != self.anything.json:
-            json["metadata"] = dict(sorted(self.constraints.json.items()))
-        return {**json, **self.write_shown()}
-
-    def read_shown(self, members: dict[str, Any]) -> None:
-        """Remove from a spec the members that choose the part of the elements to show, and read them."""
-        self.field = take(members, "field", string, "")
-        self.void = take(members, "open_as_void", boolean, False)
-        self.records = take(members, "open_as_records", boolean, False)
-        chosen = [name for name in ("field", "open_as_void", "open_as_records") if name in self.write_shown()]
-        if len(chosen) > 1:
-            raise invalid(f'"{chosen[0]}" and "{chosen[1]}" are mutually exclusive')
-
-    def write_shown(self) -> dict[str, Any]:
-        """Write the members that choose the part of the elements to show."""
-        members = {"field": self.field, "open_as_void": self.void, "open_as_records": self.records}
-        return {name: value for name, value in members.items() if value}
-
-    def url_suffix(self) -> str:
-        for name in self.write_shown():
-            raise self.no_url_error(f"{name} specified")
-        return f"{self.format_name}:"
-
-    def no_url_error(self, what: str) -> StatusError:
-        """Return the error for a spec without a URL."""
-        return invalid(f"{self.format_name} URL syntax not supported with {what}")
-
-    # --- the schema, as far as it is known before opening
+    def complete_schema(self) -> None:
+        """Put into the schema what the metadata say; raise if they contradict it."""
+        if (shown := self.shown) is not None:
+            self.schema._set_dtype(shown.dtype)
+        self.schema._put(rank=self.get_rank())
+        if self.constraints is not self.anything or self.schema._domain is not None:
+            self.get_domain()  # refuses members that contradict each other
 
     def part_of(self, data_type: DataType) -> Elements:
         """Return the shown part of the elements of an array."""
@@ -175,6 +123,7 @@ class KeyedSpec(ArraySpec):
         return effective_domain(self.constraints, self.ranks(), self.shown, self.schema.domain)
 
     def get_chunk_layout(self) -> ChunkLayout:
+        """Return the layout that metadata and the schema determine."""
         return self.layout_of(self.constraints, self.ranks(), self.shown, self.schema.chunk_layout)
 
     def layout_of(self, metadata: Metadata, known: Ranks, shown: Elements | None, layout: ChunkLayout) -> ChunkLayout:
@@ -184,7 +133,7 @@ class KeyedSpec(ArraySpec):
             return layout
         rank, inner = full if known.chunked is None else known.chunked, () if shown is None else shown.shape
         layout._set_rank(full)
-        layout._set_part("grid_origin", [0] * full, True)
+        layout._set("grid_origin", [0] * full, True)
         write, decoded = self.chunks_of(metadata, rank)
         for usage, shape in (("write", write), ("read", decoded.read_shape)):
             if shape is not None:
@@ -193,38 +142,36 @@ class KeyedSpec(ArraySpec):
                         f"{usage}_chunk", "shape", (*shape, *inner, *[None] * (full - rank - len(inner))), True
                     )
         if decoded.inner_order is not None and known.chunked is not None:
-            layout._set_part("inner_order", (*decoded.inner_order, *range(rank, full)), True)
+            layout._set("inner_order", (*decoded.inner_order, *range(rank, full)), True)
         return layout
 
     def get_codec(self) -> CodecSpec:
+        """Return the codec that metadata and the schema determine."""
         required, wanted = self.codec_of(self.constraints), self.schema.codec
         return required if wanted is None else required._merged(wanted)
 
     def get_fill_value(self) -> npt.NDArray[Any] | None:
+        """Return the fill value, if it is known."""
         if "fill_value" not in self.constraints.json or self.shown is None:
             return self.schema.fill_value
         return fill_of(self.constraints.fill, self.shown)
 
     def get_dimension_units(self) -> Units | None:
+        """Return the units that metadata and the schema determine."""
         units, rank = merged_units(self.constraints.units, self.schema.dimension_units), self.get_rank()
         return (None,) * rank if units is None and rank is not None else units
 
     def get_schema(self) -> Schema:
-        schema = Schema()
-        if (rank := self.get_rank()) is not None:
-            schema._set_rank(rank, "rank")
-        if self.schema.dtype is not None:
-            schema._set_dtype(self.schema.dtype)
-        if (domain := self.get_domain()) is not None:
-            schema._set_domain(domain, "domain")
-        schema._set_chunk_layout(self.get_chunk_layout())
-        schema._set_codec(self.get_codec())
-        if (fill := self.get_fill_value()) is not None:
-            schema._set_fill_value(fill)
         units = self.get_dimension_units() or ()
-        if any(unit is not None for unit in units):
-            schema._set_dimension_units(units)
-        return schema
+        return Schema()._put(
+            rank=self.get_rank(),
+            dtype=self.schema.dtype,
+            domain=self.get_domain(),
+            chunk_layout=self.get_chunk_layout(),
+            codec=self.get_codec(),
+            fill_value=self.get_fill_value(),
+            dimension_units=units if any(unit is not None for unit in units) else None,
+        )
 
     # --- documents
 
@@ -284,11 +231,11 @@ class KeyedSpec(ArraySpec):
         if not flags._opens:
             raise self.already_exists_error(kvstore)
         try:
-            driver = self.driver(kvstore, node)
+            driver: KeyedDriver = self.driver_type(self, kvstore, node)
         except StatusError:
             raise
         except TegulaError as error:
-            raise self.reading_error(kvstore, error, f"{self.codec_members}: ") from error
+            raise self.reading_error(kvstore, error, f"{' or '.join(map(dump, self.codec_names))}: ") from error
         self.check(driver)
         return driver
 
@@ -322,7 +269,7 @@ class KeyedSpec(ArraySpec):
             raw = dump(self.new_document()).encode("utf-8", "surrogatepass")
             node = self.plain_format.parse({self.key: raw})
             assert isinstance(node, ArrayMetadata)
-            driver = self.driver(kvstore, self.completed(node))
+            driver: KeyedDriver = self.driver_type(self, kvstore, self.completed(node))
             self.check(driver)
         except TegulaError as error:
             raise self.undetermined_error(error) from None
@@ -343,7 +290,7 @@ class KeyedSpec(ArraySpec):
 
     def _new_type(self) -> DataType:
         wanted = self.schema.dtype
-        for name in self.write_shown():
+        for name in self.chosen():
             if name != "open_as_records":
                 raise invalid(f'"dtype" must be specified in "metadata" if "{name}" is specified')
         if wanted is None:
@@ -379,18 +326,12 @@ class KeyedSpec(ArraySpec):
         if not self.schema._is_empty:
             driver.check_schema(self.schema)
 
-    def check_members(self, stored: Metadata) -> None:
-        """Raise unless a document has the members that the spec requires."""
-        for name, value in self.constraints.json.items():
-            found = stored.json.get(name, MISSING)
-            if name not in self.compared_otherwise and (found is MISSING or dump(value) != dump(found)):
-                raise mismatch(name, value, found)
-
 
 class KeyedDriver(NodeDriver):
     """The driver of an array with one metadata document."""
 
     source: KeyedSpec
+    kvstore: KvStore
 
     def __init__(self, source: KeyedSpec, kvstore: KvStore, node: ArrayMetadata, *, write_empty: bool = False) -> None:
         shown = source.part_of(node.data_type)
@@ -426,14 +367,16 @@ class KeyedDriver(NodeDriver):
     def codec(self) -> CodecSpec | None:
         return self.source.codec_of(self.metadata)
 
-    def spec_members(self) -> dict[str, Any]:
-        members: dict[str, Any] = {"metadata": self.metadata.with_members(self.array.shape)}
+    def spec_members(self, **members: Any) -> dict[str, Any]:
+        shape = self.shown_coords(self.array.shape)
+        json = {**self.metadata.json, self.source.shape_member: [*shape], **members}
+        members = {"metadata": replace(self.metadata, json=json, shape=shape)}
         return members if self.elements.field is None else {**members, "field": self.elements.field}
 
     @property
     def attributes(self) -> Attributes:
         """The user's attributes, read from the store at each access."""
-        kvstore = self._kvstore()
+        kvstore = self.kvstore
         store, path, fmt = kvstore._store, path_of(kvstore), self.source.format(kvstore)
 
         def look() -> Mapping[str, Any]:
@@ -454,33 +397,26 @@ class KeyedDriver(NodeDriver):
 
         return Attributes(self.array, look, change)
 
-    def _kvstore(self) -> KvStore:
-        kvstore = self.kvstore
-        if kvstore is None:
-            raise status("FAILED_PRECONDITION", "the array has no kvstore")
-        return kvstore
-
     def depend(self, *, writes: bool) -> None:
-        kvstore = self.kvstore
-        if kvstore is not None and (staged := kvstore._staged) is not None:
-            staged.depend(kvstore._path + self.source.key, writes=writes)
+        if (staged := self.kvstore._staged) is not None:
+            staged.depend(self.kvstore._path + self.source.key, writes=writes)
 
     def _current(self) -> ArrayMetadata:
         """Return the array that the stored document describes now."""
-        kvstore = self._kvstore()
+        kvstore = self.kvstore
         raw = kvstore._store.get(kvstore._path + self.source.key)
         if raw is None:
             raise self._missing_document_error()
         return self._compatible(self.source.node_of(kvstore, {self.source.key: bytes(raw)}))
 
     def _missing_document_error(self) -> StatusError:
-        return status("FAILED_PRECONDITION", f"Metadata at {self.source.shown_key(self._kvstore())} does not exist")
+        return status("FAILED_PRECONDITION", f"Metadata at {self.source.shown_key(self.kvstore)} does not exist")
 
     def _compatible(self, node: ArrayMetadata) -> ArrayMetadata:
         """Return an array as it is stored now; raise unless it has the same chunks as when it was opened."""
         if node.has_chunks_of(self.array.metadata):
             return node
-        text = f"Updated metadata at {self.source.shown_key(self._kvstore())} is incompatible with existing metadata"
+        text = f"Updated metadata at {self.source.shown_key(self.kvstore)} is incompatible with existing metadata"
         raise status("FAILED_PRECONDITION", text)
 
     def resolve(self, *, fix_resizable_bounds: bool = False, batch: Batch | None = None) -> Driver:
@@ -497,7 +433,7 @@ class KeyedDriver(NodeDriver):
             raise status("INVALID_ARGUMENT", "Resize not supported because assume_metadata was specified")
         if any(bound is not None for bound in options.exclusive_max[: self.array.ndim]):
             self._check_other_fields(options)
-        kvstore, array = self._kvstore(), self.shared()
+        kvstore, array = self.kvstore, self.shared()
         # other documents may change at the same time
         fmt = self.source.format(kvstore).changed(keys=(self.source.key,))
 

@@ -7,14 +7,14 @@ them, so that those of a spec can be compared with those that are stored.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, Self, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
 
 import numpy.typing as npt
 
 from tegula.metadata.data_types import DataType
 from tegula.metadata.fill_value_json import fill_from_json
-from tegula.tensorstore.constraints.unit import Unit
+from tegula.tensorstore.constraints.unit import Units
 from tegula.tensorstore.constraints.zarr3_codecs import Chain
 from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.errors import StatusError, status
@@ -27,17 +27,13 @@ __all__ = [
     "Ranks",
     "ReadFill",
     "Reader",
-    "Units",
     "effective_domain",
     "fill_of_spec",
-    "merged_units",
     "mismatch",
     "ranks",
-    "units_to_json",
 ]
 
 ReadFill: TypeAlias = Callable[[Any, DataType], npt.NDArray[Any] | None]
-Units: TypeAlias = tuple[Unit | None, ...]
 _MAX_SIZE: Final = 2**63 - 2
 
 
@@ -70,7 +66,7 @@ class Metadata:
     fill: npt.NDArray[Any] | None = None
     codecs: Chain | None = None
     names: tuple[str | None, ...] | None = None
-    units: tuple[Unit | None, ...] | None = None
+    units: Units | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -79,38 +75,40 @@ class Metadata:
         known = (self.shape, self.names, self.chunk_shape, self.units)
         return next((len(values) for values in known if values is not None), None)
 
-    def with_members(self, shape: tuple[int, ...], **members: Any) -> Self:
-        """Return a copy with another shape, and with some members of the JSON replaced."""
-        return replace(self, json={**self.json, "shape": [*shape], **members}, shape=shape)
-
 
 class Reader:
-    """A reader of the members of an object; those with an element for each dimension must have the same rank.
-
-    Parameters
-    ----------
-    members : dict
-        The object; members are removed as they are read.
+    """A reader of the members of an object, which are removed; those with an element per dimension have the same rank.
 
     Attributes
     ----------
     json : dict
         The members read so far, in the form that is written.
+    parts : dict
+        The values of members that are attributes of `Metadata`.
     """
 
     def __init__(self, members: dict[str, Any]) -> None:
         self.members = members
         self.rank: int | None = None
         self.json: dict[str, Any] = {}
+        self.parts: dict[str, Any] = {}
 
-    def take(self, name: str, read: Callable[[Any], Any], write: Callable[[Any], Any] | None = None) -> Any:
-        """Return the value of a member, and note the form in which it is written; ``None`` if it is missing."""
+    def take(
+        self, name: str, read: Callable[[Any], Any], write: Callable[[Any], Any] | None = None, part: str = ""
+    ) -> Any:
+        """Return the value of a member, and note it and the form in which it is written; ``None`` if it is missing."""
         if name not in self.members:
             return None
         with member(name):
             result = read(self.members.pop(name))
             self.json[name] = result if write is None else write(result)
+        if part:
+            self.parts[part] = result
         return result
+
+    def metadata(self, others: Mapping[str, Any], **parts: Any) -> Metadata:
+        """Return all that was read, together with other members and parts."""
+        return Metadata(json={**others, **self.json}, **self.parts, **parts)
 
     def per_dimension(self, value: Any, read: Callable[[Any], Any]) -> tuple[Any, ...]:
         """Read an array with an element for each dimension."""
@@ -124,10 +122,9 @@ class Reader:
         """Read an array with a size for each dimension."""
         return self.per_dimension(value, lambda size: integer(size, least, _MAX_SIZE))
 
-    def take_sizes(self, name: str, least: int = 0) -> tuple[int, ...] | None:
-        """Return the value of a member with a size for each dimension."""
-        sizes: tuple[int, ...] | None = self.take(name, lambda value: self.sizes(value, least), list)
-        return sizes
+    def take_sizes(self, name: str, part: str, least: int = 0) -> None:
+        """Read a member with a size for each dimension."""
+        self.take(name, lambda value: self.sizes(value, least), list, part)
 
     def take_fill(
         self,
@@ -135,14 +132,13 @@ class Reader:
         data_type: DataType | None,
         read: ReadFill,
         write: Callable[[Any, DataType], Any],
-    ) -> Any:
-        """Return the ``fill_value``, which needs the type of the elements beside it."""
+    ) -> None:
+        """Read the ``fill_value``, which needs the type of the elements beside it."""
         if data_type is not None:
-            return self.take("fill_value", lambda value: read(value, data_type), lambda fill: write(fill, data_type))
-        if "fill_value" in self.members:
+            self.take("fill_value", lambda value: read(value, data_type), lambda fill: write(fill, data_type), "fill")
+        elif "fill_value" in self.members:
             with member("fill_value"):
                 raise invalid(f'must be specified in conjunction with "{type_name}"')
-        return None
 
 
 def fill_of_spec(value: Any, data_type: DataType) -> npt.NDArray[Any]:
@@ -217,20 +213,3 @@ def _labels_of(names: Sequence[str | None] | None) -> list[str] | None:
     except StatusError:
         return None
     return labels
-
-
-def units_to_json(units: Units) -> list[str | None]:
-    """Write the units of dimensions."""
-    return [None if unit is None else str(unit) for unit in units]
-
-
-def merged_units(first: Units | None, second: Units | None) -> Units | None:
-    """Merge two sequences of units, which are compared as text, their form in documents."""
-    if first is None or second is None:
-        return second if first is None else first
-    if len(first) != len(second):
-        raise invalid(f"Invalid dimension_units: {len(first)} for {len(second)} dimensions")
-    if any(a is not None and b is not None and str(a) != str(b) for a, b in zip(first, second)):
-        shown = " and ".join(dump(units_to_json(units)) for units in (second, first))
-        raise invalid(f"Cannot merge dimension_units {shown}")
-    return tuple(b if a is None else a for a, b in zip(first, second))

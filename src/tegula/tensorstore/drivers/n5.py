@@ -17,14 +17,13 @@ from tegula.indexing import Transform
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
-from tegula.tensorstore.constraints.chunk_shapes import choose_shape
-from tegula.tensorstore.constraints.codec_spec import CodecSpec, compression_from_json, default_compression
+from tegula.tensorstore.constraints.codec_spec import compression_from_json, default_compression
 from tegula.tensorstore.constraints.schema import Schema
-from tegula.tensorstore.constraints.unit import Unit
+from tegula.tensorstore.constraints.unit import Unit, Units
 from tegula.tensorstore.constraints.zarr3_codecs import Layout
 from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
-from tegula.tensorstore.drivers.metadata import Metadata, Ranks, Reader, Units, mismatch
+from tegula.tensorstore.drivers.metadata import Metadata, Ranks, Reader, mismatch
 from tegula.tensorstore.drivers.node import Division, new_shape
 from tegula.tensorstore.errors import status
 from tegula.tensorstore.index.domain import IndexDomain, check_labels
@@ -37,125 +36,6 @@ __all__ = ["N5Driver", "N5Spec"]
 _REQUIRED = ("dimensions", "blockSize", "dataType", "compression")
 _MOST_BYTES = 2**31
 _TYPES = tuple(sorted(n5.TYPES))
-
-
-class N5Spec(KeyedSpec):
-    """The spec of an array of N5."""
-
-    name = "n5"
-    format_name = "n5"
-    key = n5.KEY
-    compared_otherwise = frozenset(("axes",))
-    codec_members = '"compression"'
-
-    @staticmethod
-    def type_to_json(data_type: DataType) -> str:
-        return one_of(data_type.numpy.name, _TYPES)
-
-    # --- JSON
-
-    def read_members(self, members: dict[str, Any]) -> None:
-        super().read_members(members)
-        if (shown := self.shown) is not None:
-            self.schema._set_dtype(shown.dtype)
-        if self.constraints.rank is not None:
-            self.schema._set_rank(self.constraints.rank, "rank")
-        if self.schema.dtype is not None:
-            self.check_dtype(self.schema.dtype)
-        if self.constraints is not self.anything or self.schema._domain is not None:
-            self.get_domain()  # refuses members that contradict each other
-
-    @staticmethod
-    def read_constraints(members: dict[str, Any]) -> Metadata:
-        reader = Reader(members)
-        shape, chunks = reader.take_sizes("dimensions"), reader.take_sizes("blockSize", 1)
-        data_type = reader.take("dataType", _data_type, N5Spec.type_to_json)
-        reader.take("compression", compression_from_json)
-        names = reader.take("axes", lambda value: _labels(reader.per_dimension(value, string)), list)
-        if not any(names or ()):
-            reader.json.pop("axes", None)
-        units = reader.take("units", lambda value: reader.per_dimension(value, string), list)
-        lengths = reader.take("resolution", lambda value: reader.per_dimension(value, number), list)
-        stated = _units(units, lengths, reader.rank or 0)
-        return Metadata(
-            json={**members, **reader.json},
-            shape=shape,
-            chunk_shape=chunks,
-            data_type=data_type,
-            names=names,
-            units=stated if units is not None or lengths is not None else None,
-        )
-
-    @classmethod
-    def read_stored(cls, document: dict[str, Any]) -> Metadata:
-        for name in _REQUIRED:
-            if name not in document:
-                raise invalid(f"the member {dump(name)} is missing")
-        metadata = cls.read_constraints(document)
-        assert metadata.chunk_shape is not None
-        assert metadata.data_type is not None
-        _check_size(metadata.chunk_shape, metadata.data_type)
-        return metadata
-
-    # --- properties known before opening
-
-    def ranks(self) -> Ranks:
-        rank = self.schema.rank if self.constraints.rank is None else self.constraints.rank
-        return Ranks(rank, rank)
-
-    @staticmethod
-    def chunks_of(metadata: Metadata, rank: int) -> tuple[tuple[int, ...] | None, Layout]:
-        return metadata.chunk_shape, Layout(tuple(range(rank))[::-1], metadata.chunk_shape)
-
-    @staticmethod
-    def codec_of(metadata: Metadata) -> CodecSpec:
-        members = {name: metadata.json[name] for name in ("compression",) if name in metadata.json}
-        return CodecSpec._of("n5", **members)
-
-    def get_fill_value(self) -> None:
-        return None
-
-    # --- documents
-
-    def completed(self, node: ArrayMetadata) -> ArrayMetadata:
-        names = self.stored_metadata(node).names
-        return replace(node, dimension_names=None if names is None else names[::-1])
-
-    def check_members(self, stored: Metadata) -> None:
-        super().check_members(stored)
-        wanted = self.constraints.names
-        if wanted is not None and wanted != (found := stored.names or ("",) * len(wanted)):
-            raise mismatch("axes", wanted, found)
-
-    def _new_fill(self, data_type: DataType, shown: Elements) -> npt.NDArray[Any] | None:
-        _refuse_fill(self.schema)
-        return None
-
-    def new_members(
-        self, data_type: DataType, domain: IndexDomain, rank: int, layout: ChunkLayout, fill: npt.NDArray[Any] | None
-    ) -> dict[str, Any]:
-        layout._merge_grid("read_chunk", layout._grid("write"))  # there is only one grid
-        chunks = choose_shape(*layout._grid("read")._numbers(rank), domain.shape)
-        _check_size(chunks, data_type)
-        document = {
-            **self.constraints.json,
-            "dimensions": [*domain.shape],
-            "blockSize": [*chunks],
-            "dataType": self.type_to_json(data_type),
-            "compression": self.get_codec()._members.get("compression", default_compression(data_type)),
-        }
-        if any(domain.labels):
-            document["axes"] = [*domain.labels]
-        units = self.get_dimension_units() or ()
-        if any(unit is not None for unit in units):
-            document["units"] = ["" if unit is None else unit.base_unit for unit in units]
-            lengths = document.setdefault("resolution", [1.0 if unit is None else unit.multiplier for unit in units])
-            if any(unit is not None and unit.multiplier != length for unit, length in zip(units, lengths)):
-                raise invalid(f'"resolution" of {dump(lengths)} does not match the dimension units of the schema')
-        return document
-
-    def driver(self, kvstore: KvStore, node: ArrayMetadata) -> N5Driver:
-        return N5Driver(self, kvstore, node)
 
 
 class N5Driver(KeyedDriver):
@@ -181,17 +61,13 @@ class N5Driver(KeyedDriver):
 
     def check_schema(self, schema: Schema) -> None:
         super().check_schema(schema)
-        _refuse_fill(schema)
+        schema._refuse("fill_value", by=" by N5")
         wanted = schema.dimension_units or ()
         if any(unit is not None and found is None for unit, found in zip(wanted, self.dimension_units)):
             raise status("FAILED_PRECONDITION", "The array does not meet the schema: it has no dimension_units")
 
     def _check_fill(self, constraint: npt.NDArray[Any]) -> None:
         pass  # `check_schema` refuses any
-
-    def spec_members(self) -> dict[str, Any]:
-        shape = self.domain.shape
-        return {"metadata": replace(self.metadata, json={**self.metadata.json, "dimensions": [*shape]}, shape=shape)}
 
     # --- with the dimensions in reverse order
 
@@ -203,6 +79,106 @@ class N5Driver(KeyedDriver):
 
     def new_shape(self, old: tuple[int, ...], options: ResizeOptions) -> tuple[int, ...]:
         return new_shape(old[::-1], options)[::-1]
+
+
+class N5Spec(KeyedSpec):
+    """The spec of an array of N5."""
+
+    name = "n5"
+    format_name = "n5"
+    key = n5.KEY
+    compared_otherwise = frozenset(("axes",))
+    driver_type = N5Driver
+    shape_member = "dimensions"
+    codec_names = ("compression",)
+
+    @staticmethod
+    def type_to_json(data_type: DataType) -> str:
+        return one_of(data_type.numpy.name, _TYPES)
+
+    # --- JSON
+
+    def complete_schema(self) -> None:
+        super().complete_schema()
+        if self.schema.dtype is not None:
+            self.check_dtype(self.schema.dtype)
+
+    @staticmethod
+    def read_constraints(members: dict[str, Any]) -> Metadata:
+        reader = Reader(members)
+        reader.take_sizes("dimensions", "shape")
+        reader.take_sizes("blockSize", "chunk_shape", 1)
+        reader.take("dataType", _data_type, N5Spec.type_to_json, "data_type")
+        reader.take("compression", compression_from_json)
+        names = reader.take("axes", lambda value: _labels(reader.per_dimension(value, string)), list, "names")
+        if not any(names or ()):
+            reader.json.pop("axes", None)
+        units = reader.take("units", lambda value: reader.per_dimension(value, string), list)
+        lengths = reader.take("resolution", lambda value: reader.per_dimension(value, number), list)
+        stated = _units(units, lengths, reader.rank or 0)
+        return reader.metadata(members, units=stated if units is not None or lengths is not None else None)
+
+    @classmethod
+    def read_stored(cls, document: dict[str, Any]) -> Metadata:
+        for name in _REQUIRED:
+            if name not in document:
+                raise invalid(f"the member {dump(name)} is missing")
+        metadata = cls.read_constraints(document)
+        assert metadata.chunk_shape is not None
+        assert metadata.data_type is not None
+        _check_size(metadata.chunk_shape, metadata.data_type)
+        return metadata
+
+    # --- properties known before opening
+
+    def ranks(self) -> Ranks:
+        rank = self.schema.rank if self.constraints.rank is None else self.constraints.rank
+        return Ranks(rank, rank)
+
+    @staticmethod
+    def chunks_of(metadata: Metadata, rank: int) -> tuple[tuple[int, ...] | None, Layout]:
+        return metadata.chunk_shape, Layout(tuple(range(rank))[::-1], metadata.chunk_shape)
+
+    def get_fill_value(self) -> None:
+        return None
+
+    # --- documents
+
+    def completed(self, node: ArrayMetadata) -> ArrayMetadata:
+        names = self.stored_metadata(node).names
+        return replace(node, dimension_names=None if names is None else names[::-1])
+
+    def check_members(self, stored: Metadata) -> None:
+        super().check_members(stored)
+        wanted = self.constraints.names
+        if wanted is not None and wanted != (found := stored.names or ("",) * len(wanted)):
+            raise mismatch("axes", wanted, found)
+
+    def _new_fill(self, data_type: DataType, shown: Elements) -> npt.NDArray[Any] | None:
+        self.schema._refuse("fill_value", by=" by N5")
+        return None
+
+    def new_members(
+        self, data_type: DataType, domain: IndexDomain, rank: int, layout: ChunkLayout, fill: npt.NDArray[Any] | None
+    ) -> dict[str, Any]:
+        chunks = layout._chosen(rank, domain.shape)
+        _check_size(chunks, data_type)
+        document = {
+            **self.constraints.json,
+            "dimensions": [*domain.shape],
+            "blockSize": [*chunks],
+            "dataType": self.type_to_json(data_type),
+            "compression": self.get_codec()._members.get("compression", default_compression(data_type)),
+        }
+        if any(domain.labels):
+            document["axes"] = [*domain.labels]
+        units = self.get_dimension_units() or ()
+        if any(unit is not None for unit in units):
+            document["units"] = ["" if unit is None else unit.base_unit for unit in units]
+            lengths = document.setdefault("resolution", [1.0 if unit is None else unit.multiplier for unit in units])
+            if any(unit is not None and unit.multiplier != length for unit, length in zip(units, lengths)):
+                raise invalid(f'"resolution" of {dump(lengths)} does not match the dimension units of the schema')
+        return document
 
 
 # --- members of documents
@@ -227,8 +203,3 @@ def _units(units: tuple[str, ...] | None, lengths: tuple[float, ...] | None, ran
 def _check_size(chunks: tuple[int, ...], data_type: DataType) -> None:
     if prod(chunks) * data_type.itemsize > _MOST_BYTES:
         raise invalid(f'"blockSize" of {[*chunks]} with data type {data_type} exceeds 2 GiB')
-
-
-def _refuse_fill(schema: Schema) -> None:
-    if schema.fill_value is not None:
-        raise invalid("fill_value not supported by N5")

@@ -17,6 +17,7 @@ from tegula.errors import missing_chunk
 from tegula.indexing import Affine, Plan, Transform
 from tegula.indexing.transform import axes_of
 from tegula.tensorstore.constraints.schema import Schema
+from tegula.tensorstore.constraints.unit import merged_units
 from tegula.tensorstore.drivers.elements import Elements, fill_as_shown
 from tegula.tensorstore.drivers.stored import StoredSpec
 from tegula.tensorstore.errors import StatusError, as_status, invalid, status
@@ -41,32 +42,16 @@ class NodeDriver(Driver):
 
     The drivers for formats add name, metadata, chunk layout and codec.
 
-    Parameters
-    ----------
-    array : tegula.Array
-        The array, with its bounds when it was opened. After a resize, a new driver has the new bounds.
-    elements : Elements, optional
-        The part of the elements to show; by default whole elements.
-    labels : iterable of str, optional
-        Labels of the dimensions.
-    fill_missing : bool, optional
-        Whether missing chunks read as the fill value; otherwise reading them is an error. By default the setting
-        ``missing_chunks`` decides.
-
-    Attributes
-    ----------
-    array : tegula.Array
-        The array to read and write.
-    elements : Elements
-        The part of the elements to show.
-    newest : tegula.Array or None
-        The array with its latest known bounds; drivers that were copied from each other share it.
+    After a resize, a new driver has the new bounds. If nothing says whether missing chunks read as the fill value, the
+    setting ``missing_chunks`` decides.
     """
 
     source: StoredSpec
     array: tegula.Array
     elements: Elements
+    """The part of the elements to show."""
     newest: tegula.Array | None = None
+    """The array with its latest known bounds; drivers that were copied from each other share it."""
     wrong_fill: ClassVar[str] = "FAILED_PRECONDITION"
     """The status code for another fill value than that of a schema."""
 
@@ -110,26 +95,17 @@ class NodeDriver(Driver):
         """Raise unless the array meets a schema."""
         actual = Schema()
         try:
-            actual._set_domain(self.domain, "domain")
-            actual._set_dtype(self.dtype)
-            if schema.rank is not None:
-                actual._set_rank(schema.rank, "rank")
-            if schema.dtype is not None:
-                actual._set_dtype(schema.dtype)
-            if schema.domain is not None:
-                actual._set_domain(schema.domain, "domain")
-            if schema._has_chunk_layout:
-                actual._set_chunk_layout(self.chunk_layout)
-                actual._set_chunk_layout(schema.chunk_layout)
+            actual._put(domain=self.domain, dtype=self.dtype)
+            actual._put(rank=schema.rank, dtype=schema.dtype, domain=schema.domain)
+            if (layout := schema._chunk_layout) is not None:
+                actual._put(chunk_layout=self.chunk_layout)._put(chunk_layout=layout)
             if schema.codec is not None and self.codec is not None:
                 self.codec._merged(schema.codec)
-            units = zip(self.dimension_units or (), schema.dimension_units or ())
-            if any(a is not None and b is not None and str(a) != str(b) for a, b in units):  # as text in documents
-                raise invalid("dimension_units are others")
+            merged_units(self.dimension_units, schema.dimension_units)
         except StatusError as error:
             text = f"The array does not meet the schema: {error.sentence}"
             raise status("FAILED_PRECONDITION", text) from None
-        if schema._has_chunk_layout and any(size and size > 0 for size in schema.chunk_layout.codec_chunk.shape or ()):
+        if layout is not None and any(size and size > 0 for size in layout.codec_chunk.shape or ()):
             raise invalid("codec_chunk_shape not supported")
         if schema.fill_value is not None:
             self._check_fill(schema.fill_value)
@@ -225,8 +201,7 @@ class NodeDriver(Driver):
     # --- in a transaction, and with other bounds
 
     def with_transaction(self, transaction: Transaction | None) -> Driver:
-        if self.kvstore is None:
-            raise status("FAILED_PRECONDITION", "the array has no kvstore")
+        assert self.kvstore is not None
         kvstore = self.kvstore.with_transaction(transaction)
         # the document is read by the transaction itself, which checks that it is still the same one
         stored = replace(self.array.stored, store=kvstore._store, shared={}, document=None)

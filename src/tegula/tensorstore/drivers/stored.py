@@ -8,103 +8,52 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Self
 
-from tegula import config
 from tegula.errors import AlreadyExistsError
+from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema import Schema
-from tegula.tensorstore.context import Bindings, Context, SpecBuilder
-from tegula.tensorstore.drivers.metadata import Metadata
+from tegula.tensorstore.context import SpecBuilder
+from tegula.tensorstore.drivers.metadata import Metadata, mismatch
 from tegula.tensorstore.errors import StatusError, annotate, status
 from tegula.tensorstore.json.binding import (
     MISSING,
     boolean,
-    expected,
+    dump,
     in_member,
     invalid,
-    known_only,
     member,
     obj,
     string,
+    take,
 )
 from tegula.tensorstore.kvstore.kvstore import KvStore, open_bound
-from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening, OpenMode
+from tegula.tensorstore.spec.interface import FLAGS, Driver, DriverSpec, Opening, OpenMode, SpecMember, recheck
 
-__all__ = ["ArraySpec", "BoundSpec", "StoredSpec", "path_of", "read_recheck", "read_schema", "write_schema"]
+__all__ = ["SHOWN", "ArraySpec", "StoredSpec", "path_of"]
 
-FLAGS = ("open", "create", "delete_existing", "assume_metadata", "assume_cached_metadata")
 _TO_OPEN = OpenMode(open=True)
-_ONLY_IF_GIVEN = frozenset(("metadata_cache_pool",))  # by default, `cache_pool` is used
 
 
-class BoundSpec(DriverSpec):
-    """A spec with resources of a context and a schema."""
-
-    resource_kinds: ClassVar[Mapping[str, str]] = {"data_copy_concurrency": "data_copy_concurrency"}
-    """The members that are resources, with the kind of each."""
-
-    def __init__(self) -> None:
-        self.kvstore = None
-        self.schema = Schema()
-        self.bindings = Bindings(self.resource_kinds)
-
-    @classmethod
-    def from_json(cls, json: dict[str, Any]) -> Self:
-        members = obj(json)
-        self = cls()
-        self.schema = read_schema(members)
-        self.bindings.take(members, only_if_given=_ONLY_IF_GIVEN & self.resource_kinds.keys())
-        self.read_members(members)
-        known_only(members)
-        return self
-
-    def read_members(self, members: dict[str, Any]) -> None:
-        """Remove the driver's own members from a spec and read them."""
-
-    def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
-        """Write the driver's own members."""
-        return {}
-
-    def write(self, builder: SpecBuilder, include_defaults: bool = False) -> dict[str, Any]:
-        json: dict[str, Any] = {"driver": self.name}
-        self.bindings.write(json, builder, include_defaults)
-        json.update(write_schema(self.schema, include_defaults))
-        json.update(self.write_members(builder, include_defaults))
-        return json
-
-    def stripped(self) -> Self:
-        other = copy(self)
-        other.bindings = self.bindings.stripped()
-        return other
-
-    def merge(
-        self, *, flags: OpenMode | None = None, kvstore: Any = None, schema: Schema | None = None, **options: Any
-    ) -> Self:
-        other = copy(self)
-        if schema is not None:
-            other.schema = self.schema.copy()
-            other.schema._merge(schema)
-        return other
-
-
-class StoredSpec(BoundSpec):
+class StoredSpec(DriverSpec):
     """A spec with ``kvstore``, cache options, flags and schema."""
 
     is_plain: ClassVar[bool] = True
+    parts: ClassVar[tuple[str, ...]] = ("kvstore",)
     directory: ClassVar[bool] = True
     """Whether the path of the key-value store is a directory, which ends with a slash."""
     creates: ClassVar[bool] = True
     """Whether there are flags for opening and creating."""
-    options: ClassVar[tuple[str, ...]] = (
-        *("recheck_cached_metadata", "recheck_cached_data"),
-        *("fill_missing_data_reads", "store_data_equal_to_fill_value"),
-    )
-    """The members with defaults."""
-
+    members: ClassVar[Mapping[str, SpecMember]] = {
+        "recheck_cached_metadata": SpecMember("recheck_metadata", recheck, True),
+        "recheck_cached_data": SpecMember("recheck_data", recheck, True),
+        "fill_missing_data_reads": SpecMember("fill_missing", boolean, True),
+        "store_data_equal_to_fill_value": SpecMember("store_equal", boolean, True),
+    }
     resource_kinds: ClassVar[Mapping[str, str]] = {
         "cache_pool": "cache_pool",
         "metadata_cache_pool": "cache_pool",
@@ -123,26 +72,17 @@ class StoredSpec(BoundSpec):
 
     def read_members(self, members: dict[str, Any]) -> None:
         self._read_kvstore(members)
-        for name in self.options:
-            if name in members:
-                attribute, read = _OPTIONS[name]
-                setattr(self, attribute, read(members, name))
+        super().read_members(members)
         if self.creates:
             self.flags = read_flags(members)
-            if "allow_metadata_mismatch" in members:
-                _refuse_mismatch(members)
+            if "allow_metadata_mismatch" in members and take(members, "allow_metadata_mismatch", boolean):
+                raise in_member("allow_metadata_mismatch", invalid('"allow_metadata_mismatch" no longer supported'))
 
     def _read_kvstore(self, members: dict[str, Any]) -> None:
-        value = members.pop("kvstore", MISSING)
-        if value is not MISSING:
-            try:
-                self.kvstore = value if isinstance(value, KvStore.Spec) else KvStore.Spec(value)
-            except StatusError as error:
-                raise in_member("kvstore", error) from error.__cause__
-        path = members.pop("path", MISSING)
-        if path is not MISSING:
+        self.kvstore = take(members, "kvstore", _kvstore_spec, self.kvstore)
+        if "path" in members:
             with member("path"):
-                name = string(path)
+                name = string(members.pop("path"))
                 if self.kvstore is None:
                     raise invalid('"path" must be specified in conjunction with "kvstore"')
                 self.kvstore = self.kvstore / name
@@ -155,32 +95,10 @@ class StoredSpec(BoundSpec):
                 self.kvstore = self.kvstore + "/"
 
     def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
-        json: dict[str, Any] = {}
+        json = super().write_members(builder, include_defaults)
         if self.kvstore is not None:
             json["kvstore"] = self.kvstore._build(builder, include_defaults)
-        for name in self.options:
-            attribute, _ = _OPTIONS[name]
-            value, default = getattr(self, attribute), getattr(type(self), attribute)
-            if default is None:  # true is left out, as by TensorStore, unless the setting is another one
-                usual = config.current().missing_chunks == "fill"
-                value, default = (usual, usual) if value is None else (value, usual or None)
-            if include_defaults or value != default or type(value) is not type(default):
-                json[name] = value
         return {**json, **write_flags(self.flags, include_defaults)} if self.creates else json
-
-    def bound(self, context: Context) -> Self:
-        other = self.__copy__()
-        home = self.bindings.home(context)
-        other.bindings = self.bindings.bound(home)
-        if self.kvstore is not None:
-            other.kvstore = self.kvstore._bound(home)
-        return other
-
-    def stripped(self) -> Self:
-        other = super().stripped()
-        if self.kvstore is not None:
-            other.kvstore = self.kvstore._stripped()
-        return other
 
     def merge(
         self, *, flags: OpenMode | None = None, kvstore: Any = None, schema: Schema | None = None, **options: Any
@@ -226,6 +144,14 @@ class StoredSpec(BoundSpec):
         return other
 
 
+SHOWN: Final = {
+    "field": SpecMember("field", string),
+    "open_as_void": SpecMember("void", boolean),
+    "open_as_records": SpecMember("records", boolean),
+}
+"""The members that choose the part of the elements to show."""
+
+
 class ArraySpec(StoredSpec):
     """A spec of a stored array.
 
@@ -235,19 +161,69 @@ class ArraySpec(StoredSpec):
         The ``metadata`` member.
     field : str
         Name of the field or column to show; empty if there is only one.
+    void, records : bool
+        Whether to show the bytes of whole elements, or whole elements with all their fields.
     """
+
+    format_name: ClassVar[str]
+    """The name of the format in tegula, which is also the URL scheme."""
 
     anything: ClassVar[Metadata] = Metadata()
     """Constraints that any array meets."""
+
+    compared_otherwise: ClassVar[frozenset[str]] = frozenset()
+    """Members of a document that are compared by rules of their own."""
+
+    codec_names: ClassVar[tuple[str, ...]] = ()
+    """The members of a document that hold the codecs."""
 
     key: str
     """Key of the array's metadata document, relative to the path."""
     constraints: Metadata
     field: str = ""
+    void: bool = False
+    records: bool = False
 
     def __init__(self) -> None:
         super().__init__()
         self.constraints = self.anything
+
+    @classmethod
+    @abstractmethod
+    def read_constraints(cls, members: dict[str, Any]) -> Metadata:
+        """Read the ``metadata`` of a spec."""
+
+    def read_members(self, members: dict[str, Any]) -> None:
+        super().read_members(members)
+        if "metadata" in members:
+            with member("metadata"):
+                metadata = obj(members.pop("metadata"))
+                self.constraints = self.read_constraints(metadata) if metadata else self.anything
+
+    def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
+        json = super().write_members(builder, include_defaults)
+        if include_defaults or self.constraints.json != self.anything.json:
+            json["metadata"] = dict(sorted(self.constraints.json.items()))
+        return json
+
+    @classmethod
+    def codec_of(cls, metadata: Metadata) -> CodecSpec:
+        """Return the codec that metadata determines."""
+        return CodecSpec._of(
+            cls.name, **{name: value for name, value in metadata.json.items() if name in cls.codec_names}
+        )
+
+    def chosen(self) -> tuple[str, ...]:
+        """Return the name of the member that chooses the part of the elements to show, if any; raise for several."""
+        names = tuple(name for name in SHOWN if name in self.members and getattr(self, SHOWN[name].attribute))
+        if len(names) > 1:
+            raise invalid(f'"{names[0]}" and "{names[1]}" are mutually exclusive')
+        return names
+
+    def url_suffix(self) -> str:
+        for name in self.chosen():
+            raise invalid(f"{self.format_name} URL syntax not supported with {name} specified")
+        return f"{self.format_name}:"
 
     @abstractmethod
     def open_existing(self, kvstore: KvStore, flags: OpenMode) -> Driver | None:
@@ -296,6 +272,13 @@ class ArraySpec(StoredSpec):
         """Return the document's key for messages."""
         return kvstore._describe_key(self.key)
 
+    def check_members(self, stored: Metadata) -> None:
+        """Raise unless a document has the members that the spec requires."""
+        for name, value in self.constraints.json.items():
+            found = stored.json.get(name, MISSING)
+            if name not in self.compared_otherwise and (found is MISSING or dump(value) != dump(found)):
+                raise mismatch(name, value, found)
+
     # --- other specs
 
     def merge(self, *, minimal: bool = False, **options: Any) -> Self:
@@ -316,49 +299,12 @@ def path_of(kvstore: KvStore) -> str:
     return kvstore._path.removesuffix("/")
 
 
-def read_schema(members: dict[str, Any]) -> Schema:
-    """Remove ``schema``, ``dtype`` and ``rank`` from a spec and read them."""
-    schema = Schema()
-    if "schema" in members:
-        with member("schema"):
-            schema = Schema(obj(members.pop("schema")))
-    name = members.pop("dtype", MISSING)
-    if name is not MISSING:
-        with member("dtype"):
-            schema._set_dtype(_data_type(name))
-    rank = members.pop("rank", MISSING)
-    if rank is not MISSING:
-        with member("rank"):
-            if type(rank) is not int or not 0 <= rank <= 32:
-                raise expected("integer in the range [0, 32]", rank)
-            schema._set_rank(rank, "rank")
-    return schema
-
-
-def _data_type(value: Any) -> dtype:
-    name = string(value)
-    try:
-        return dtype(name)
-    except ValueError:
-        raise invalid(f'Unsupported data type: "{name}"') from None
-
-
-def write_schema(schema: Schema, include_defaults: bool) -> dict[str, Any]:
-    """Write ``schema`` and ``dtype``; ``rank`` is written with the transform."""
-    full = schema.to_json(include_defaults=include_defaults)
-    shown = full if include_defaults else {k: v for k, v in full.items() if k not in ("dtype", "rank")}
-    json: dict[str, Any] = {"schema": shown} if shown or include_defaults else {}
-    if schema.dtype is not None:
-        json["dtype"] = schema.dtype.to_json()
-    return json
-
-
 def read_flags(members: dict[str, Any]) -> OpenMode:
     """Remove the flags from a spec and read them."""
     if members.keys().isdisjoint(FLAGS):
         return _TO_OPEN
     is_explicit = "open" in members or "create" in members
-    flags = OpenMode(**{name: _boolean(members, name) for name in FLAGS})
+    flags = OpenMode(**{name: take(members, name, boolean, False) for name in FLAGS})
     if flags.assume_metadata:
         flags = replace(flags, assume_cached_metadata=False)
     return flags if is_explicit else replace(flags, open=True)
@@ -366,47 +312,9 @@ def read_flags(members: dict[str, Any]) -> OpenMode:
 
 def write_flags(flags: OpenMode, include_defaults: bool) -> dict[str, Any]:
     """Write the flags; opening an existing array is the default."""
-    json: dict[str, Any] = {}
-    if flags.create:
-        json["create"] = True
-        if flags.open:
-            json["open"] = True
-    for name in FLAGS[2:]:
-        if getattr(flags, name) or include_defaults:
-            json[name] = getattr(flags, name)
-    return json
+    json = {name: getattr(flags, name) for name in FLAGS if name != "open" or flags.create}
+    return {name: value for name, value in json.items() if value or (include_defaults and name in FLAGS[2:])}
 
 
-def read_recheck(members: dict[str, Any], name: str) -> Any:
-    """Remove and read a member that says when to revalidate cached data."""
-    value = members.pop(name)
-    if isinstance(value, bool) or value == "open":
-        return value
-    if isinstance(value, (int, float)):
-        return float(value)
-    with member(name):
-        raise expected('boolean, number, or "open"', value)
-
-
-def _refuse_mismatch(members: dict[str, Any]) -> None:
-    """Remove an obsolete member; raise if it is set."""
-    with member("allow_metadata_mismatch"):
-        if boolean(members.pop("allow_metadata_mismatch")):
-            raise invalid('"allow_metadata_mismatch" no longer supported')
-
-
-def _boolean(members: dict[str, Any], name: str) -> bool:
-    value = members.pop(name, False)
-    if isinstance(value, bool):
-        return value
-    with member(name):
-        return boolean(value)
-
-
-_OPTIONS: Final[dict[str, tuple[str, Callable[[dict[str, Any], str], Any]]]] = {
-    "recheck_cached_metadata": ("recheck_metadata", read_recheck),
-    "recheck_cached_data": ("recheck_data", read_recheck),
-    "fill_missing_data_reads": ("fill_missing", _boolean),
-    "store_data_equal_to_fill_value": ("store_equal", _boolean),
-}
-"""Members with defaults: the attribute and the reader of each."""
+def _kvstore_spec(value: Any) -> KvStore.Spec:
+    return value if isinstance(value, KvStore.Spec) else KvStore.Spec(value)

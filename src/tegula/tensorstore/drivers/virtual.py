@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
-from copy import copy
 from functools import cache
 from typing import Any, ClassVar, Self
 
 from tegula.indexing import Transform
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Context
-from tegula.tensorstore.drivers.stored import BoundSpec
 from tegula.tensorstore.errors import invalid
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.json.binding import MISSING, expected, member
-from tegula.tensorstore.spec.interface import Driver, OpenMode
+from tegula.tensorstore.json.binding import obj, read_member
+from tegula.tensorstore.spec.interface import Driver, DriverSpec, OpenMode
 from tegula.tensorstore.spec.spec import Spec
 
 __all__ = ["AdapterDriver", "VirtualSpec", "default_context", "read_base"]
 
 
-class VirtualSpec(BoundSpec):
+class VirtualSpec(DriverSpec):
     """A spec without a ``kvstore``."""
 
     uses_kvstore: ClassVar[bool] = False
@@ -31,28 +28,13 @@ class VirtualSpec(BoundSpec):
         """Return the domain; None if it is unknown."""
 
     def get_schema(self) -> Schema:
-        schema = self.schema.copy()
-        schema.update(domain=self.get_domain())
-        return schema
-
-    def parts(self) -> dict[str, Any]:
-        """Return the attributes that are specs or lists of specs."""
-        return {}
+        return self.schema.copy()._put(domain=self.get_domain())
 
     @property
     def flags(self) -> OpenMode:  # type: ignore[override]
         """The open mode of the underlying array, if there is one."""
-        base = self.parts().get("base")
+        base = getattr(self, "base", None)
         return base._driver.flags if isinstance(base, Spec) else OpenMode(open=True)
-
-    def bound(self, context: Context) -> Self:
-        home = self.bindings.home(context)
-        other = self._with_parts(lambda spec: Spec._of(spec._driver.bound(home), spec._view))
-        other.bindings = self.bindings.bound(home)
-        return other
-
-    def stripped(self) -> Self:
-        return super().stripped()._with_parts(lambda spec: Spec._of(spec._driver.stripped(), spec._view))
 
     def merge(
         self, *, flags: OpenMode | None = None, kvstore: Any = None, schema: Schema | None = None, **options: Any
@@ -60,14 +42,8 @@ class VirtualSpec(BoundSpec):
         if kvstore is not None:
             raise invalid('"kvstore" not supported by driver')
         other = super().merge(schema=schema)
-        if flags is not None and isinstance(self.parts().get("base"), Spec):
-            other = other._with_parts(lambda spec: Spec._of(spec._driver.merge(flags=flags), spec._view))
-        return other
-
-    def _with_parts(self, change: Callable[[Spec], Spec]) -> Self:
-        other = copy(self)
-        for name, part in self.parts().items():
-            setattr(other, name, [change(spec) for spec in part] if isinstance(part, list) else change(part))
+        if flags is not None and "base" in self.parts:
+            other = other._with_parts(other.bindings, lambda spec: spec._merged(flags=flags))
         return other
 
 
@@ -79,14 +55,8 @@ def default_context() -> Context:
 
 def read_base(members: dict[str, Any], schema: Schema) -> Spec:
     """Remove ``base`` from the members of a spec and read it; its default data type is that of the spec."""
-    value = members.pop("base", MISSING)
-    with member("base"):
-        if not isinstance(value, dict):
-            raise expected("object", value)
-        json = dict(value)
-        if schema.dtype is not None:
-            json.setdefault("dtype", schema.dtype.name)
-        return Spec(json)
+    usual = {} if schema.dtype is None else {"dtype": schema.dtype.name}
+    return read_member(members, "base", lambda value: Spec({**usual, **obj(value)}))
 
 
 class AdapterDriver(Driver):

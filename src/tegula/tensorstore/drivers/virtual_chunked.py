@@ -16,11 +16,10 @@ import numpy.typing as npt
 from tegula.indexing import Plan, Transform
 from tegula.metadata.chunk_grids import ChunkGrid, RegularAxis
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
-from tegula.tensorstore.constraints.chunk_shapes import choose_shape
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.virtual import VirtualSpec
-from tegula.tensorstore.errors import StatusError, annotate, invalid, status
+from tegula.tensorstore.errors import StatusError, invalid, status
 from tegula.tensorstore.future import Future, Steps, finish, running
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY
@@ -75,11 +74,6 @@ class VirtualChunkedSpec(VirtualSpec):
     name: ClassVar[str] = "virtual_chunked"
     driver: VirtualChunkedDriver
 
-    @classmethod
-    def from_json(cls, json: dict[str, Any]) -> VirtualChunkedSpec:
-        text = 'Error parsing object member "driver": "virtual_chunked" is not a registered TensorStore driver'
-        raise invalid(text)
-
     def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
         raise status("UNIMPLEMENTED", "JSON representation not supported")
 
@@ -88,12 +82,8 @@ class VirtualChunkedSpec(VirtualSpec):
 
     def get_schema(self) -> Schema:
         driver = self.driver
-        return Schema(
-            dtype=driver.dtype,
-            domain=driver.domain,
-            chunk_layout=driver.chunk_layout,
-            dimension_units=driver.dimension_units,
-        )
+        members = ("dtype", "domain", "chunk_layout", "dimension_units")
+        return Schema()._put(**{name: getattr(driver, name) for name in members})
 
     def open(self, request: Opening) -> Driver:
         driver = copy(self.driver)
@@ -124,17 +114,10 @@ class VirtualChunkedDriver(Driver):
     ) -> None:
         if read_function is None and write_function is None:
             raise invalid("Must specify `read_function`, `write_function`, or both")
-        if schema.dtype is None:
-            raise invalid("dtype must be specified")
-        if schema.rank is None:
-            raise invalid("rank must be specified")
-        if schema.fill_value is not None:
-            raise invalid("fill_value not supported")
-        if schema.codec is not None:
-            raise invalid("codec not supported")
+        self.dtype, rank = schema._required("dtype"), schema._required("rank")
+        schema._refuse("fill_value", "codec")
         self._read_function, self._write_function, self._loop = read_function, write_function, loop or running_loop()
-        self.dtype = schema.dtype
-        domain = IndexDomain(schema.rank) if schema.domain is None else schema.domain
+        domain = IndexDomain(rank) if schema.domain is None else schema.domain
         self.domain = domain.mark_bounds_implicit[False] if domain.rank else domain
         self.dimension_units = schema.dimension_units
         origin, chunks, self._order = _grid(self.domain, schema.chunk_layout)
@@ -242,21 +225,15 @@ def _grid(domain: IndexDomain, layout: ChunkLayout) -> tuple[tuple[int, ...], tu
     rank = domain.rank
     layout = layout.copy()
     layout._set_rank(rank)
-    try:
-        layout._merge_grid("read_chunk", layout._grid("write"))
-    except StatusError as error:
-        raise annotate(error, "write_chunk constraints not compatible with existing read_chunk constraints") from None
-    grid = layout._grid("read")
     extents = [
         None if low <= -INFINITY or high >= EXCLUSIVE_INFINITY else high - low
         for low, high in zip(domain.inclusive_min, domain.exclusive_max)
     ]
-    chunk = choose_shape(*grid._numbers(rank), extents)
+    chunk = layout._chosen(rank, extents)
     explicit = layout._vector("grid_origin").values
     automatic = [low % size if low > -INFINITY else 0 for low, size in zip(domain.inclusive_min, chunk)]
     origin = tuple(start if value is None else value for start, value in zip(automatic, explicit))
-    order = layout.inner_order or layout.inner_order_soft_constraint or tuple(range(rank))
-    return origin, tuple(chunk), tuple(order)
+    return origin, chunk, layout._any_order or tuple(range(rank))
 
 
 class _ClippedAxis:

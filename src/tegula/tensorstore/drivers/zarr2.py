@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,25 +19,42 @@ from tegula.metadata.data_types import EXTENDED_DTYPES, OBJECT, DataType
 from tegula.metadata.fill_value_json import decode_base64
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
-from tegula.tensorstore.constraints.chunk_shapes import choose_shape
 from tegula.tensorstore.constraints.codec_spec import (
     DEFAULT_COMPRESSOR,
-    CodecSpec,
     compressor_from_json,
     filters_from_json,
 )
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.zarr3_codecs import Layout
-from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
 from tegula.tensorstore.drivers.metadata import Metadata, Reader, ReadFill, fill_of_spec
+from tegula.tensorstore.drivers.stored import SHOWN
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json.binding import dump, integer, invalid, known_only, member, one_of, string, take
 from tegula.tensorstore.kvstore.kvstore import KvStore
+from tegula.tensorstore.spec.interface import SpecMember
 
 __all__ = ["ZarrDriver", "ZarrSpec"]
 
 _SEPARATOR = "dimension_separator"
+
+
+class ZarrDriver(KeyedDriver):
+    """The driver of a Zarr v2 array."""
+
+    name = "zarr"
+    wrong_fill = "INVALID_ARGUMENT"
+
+    def __init__(self, source: ZarrSpec, kvstore: KvStore, node: ArrayMetadata) -> None:
+        super().__init__(source, kvstore, node, write_empty=node.fill_value is None)
+        self.dimension_units = (None,) * self.domain.rank
+
+    def check_schema(self, schema: Schema) -> None:
+        super().check_schema(schema)
+        _refuse_units(schema)
+
+    def spec_members(self, **members: Any) -> dict[str, Any]:
+        return super().spec_members(dimension_separator=self.array.metadata.keys.separator)
 
 
 class ZarrSpec(KeyedSpec):
@@ -45,8 +63,14 @@ class ZarrSpec(KeyedSpec):
     name = "zarr"
     format_name = "zarr2"
     compared_otherwise = frozenset((_SEPARATOR,))
-    codec_members = '"compressor" or "filters"'
+    driver_type = ZarrDriver
+    codec_names = ("compressor", "filters")
     key = zarr2.SHAPE_KEY
+    members: ClassVar[Mapping[str, SpecMember]] = {
+        **KeyedSpec.members,
+        **SHOWN,
+        "metadata_key": SpecMember("key", string),
+    }
     type_to_json = staticmethod(dtype_to_json)
 
     # --- JSON
@@ -56,15 +80,6 @@ class ZarrSpec(KeyedSpec):
         separator = take(members, "key_encoding", self._key_encoding)
         if separator is not None:
             self.constraints = replace(self.constraints, json={**self.constraints.json, _SEPARATOR: separator})
-        self.key = take(members, "metadata_key", string, self.key)
-        self.read_shown(members)
-        if (shown := self.shown) is not None:
-            rank = self.get_rank()
-            self.schema._set_dtype(shown.dtype)
-            if rank is not None:
-                self.schema._set_rank(rank, "rank")
-        if self.constraints is not self.anything or self.schema._domain is not None:
-            self.get_domain()  # refuses members that contradict each other
 
     def _key_encoding(self, value: Any) -> str:
         separator = one_of(value, (".", "/"))
@@ -73,20 +88,17 @@ class ZarrSpec(KeyedSpec):
             raise invalid(f"{dump(separator)} is not the value in metadata, {dump(in_metadata)}")
         return separator
 
-    def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
-        json = super().write_members(builder, include_defaults)
-        return json if self.key == zarr2.SHAPE_KEY else {**json, "metadata_key": self.key}
-
     def url_suffix(self) -> str:
         if self.key != zarr2.SHAPE_KEY:
-            raise self.no_url_error("non-default metadata_key")
+            raise invalid("zarr2 URL syntax not supported with non-default metadata_key")
         return super().url_suffix()
 
     @staticmethod
     def read_metadata(members: dict[str, Any], read_fill: ReadFill) -> Metadata:
         reader = Reader(members)
         reader.take("zarr_format", lambda value: integer(value, 2, 2))
-        shape, chunks = reader.take_sizes("shape"), reader.take_sizes("chunks", 1)
+        reader.take_sizes("shape", "shape")
+        reader.take_sizes("chunks", "chunk_shape", 1)
         written = members.get("dtype")
         data_type = reader.take("dtype", lambda value: dtype_from_json(value, ".zarray"), dtype_to_json)
         if isinstance(written, str) and written[0] in "<>|":  # such as "<i1", which stays
@@ -96,10 +108,10 @@ class ZarrSpec(KeyedSpec):
         if data_type is OBJECT:
             with member("dtype"):
                 data_type, _ = zarr2.with_serializer(data_type, zarr2.codecs_from_json(filters, "filters"))
-        fill = reader.take_fill("dtype", data_type, read_fill, _fill_to_json)
+        reader.take_fill("dtype", data_type, read_fill, _fill_to_json)
         reader.take("order", lambda value: one_of(value, ("C", "F")))
         reader.take(_SEPARATOR, lambda value: one_of(value, (".", "/")))
-        return Metadata(json=reader.json, shape=shape, chunk_shape=chunks, data_type=data_type, fill=fill)
+        return reader.metadata({}, data_type=data_type)
 
     @classmethod
     def read_constraints(cls, members: dict[str, Any]) -> Metadata:
@@ -120,11 +132,6 @@ class ZarrSpec(KeyedSpec):
         order = metadata.json.get("order")
         return chunks, Layout(None if order is None else _inner_order(order, rank, rank), chunks)
 
-    @staticmethod
-    def codec_of(metadata: Metadata) -> CodecSpec:
-        members = {name: metadata.json[name] for name in ("compressor", "filters") if name in metadata.json}
-        return CodecSpec._of("zarr", **{"filters": None, **members})
-
     # --- documents
 
     def completed(self, node: ArrayMetadata) -> ArrayMetadata:
@@ -144,8 +151,7 @@ class ZarrSpec(KeyedSpec):
         self, data_type: DataType, domain: IndexDomain, rank: int, layout: ChunkLayout, fill: npt.NDArray[Any] | None
     ) -> dict[str, Any]:
         _refuse_units(self.schema)
-        layout._merge_grid("read_chunk", layout._grid("write"))  # there is only one grid
-        chunks = choose_shape(*layout._grid("read")._numbers(domain.rank), domain.shape)[:rank]
+        chunks = layout._chosen(domain.rank, domain.shape)[:rank]
         if prod(chunks) * max(data_type.itemsize, 1) >= 2**63 - 1:
             raise invalid(f"Product of chunk dimensions {[*chunks]} is too large")
         codecs, members = self.get_codec()._members, self.constraints.json
@@ -161,32 +167,6 @@ class ZarrSpec(KeyedSpec):
             _SEPARATOR: members.get(_SEPARATOR, "."),
         }
 
-    def driver(self, kvstore: KvStore, node: ArrayMetadata) -> ZarrDriver:
-        return ZarrDriver(self, kvstore, node)
-
-
-class ZarrDriver(KeyedDriver):
-    """The driver of a Zarr v2 array."""
-
-    name = "zarr"
-    wrong_fill = "INVALID_ARGUMENT"
-
-    def __init__(self, source: ZarrSpec, kvstore: KvStore, node: ArrayMetadata) -> None:
-        super().__init__(source, kvstore, node, write_empty=node.fill_value is None)
-        self.dimension_units = (None,) * self.domain.rank
-
-    def check_schema(self, schema: Schema) -> None:
-        super().check_schema(schema)
-        _refuse_units(schema)
-
-    def spec_members(self) -> dict[str, Any]:
-        members = super().spec_members()
-        separator = self.array.metadata.keys.separator
-        return {
-            **members,
-            "metadata": members["metadata"].with_members(self.array.shape, dimension_separator=separator),
-        }
-
 
 def _refuse_units(schema: Schema) -> None:
     if any(unit is not None for unit in schema.dimension_units or ()):
@@ -199,7 +179,7 @@ def _inner_order(order: str, chunked: int, full: int) -> tuple[int, ...]:
 
 
 def _chosen_order(layout: ChunkLayout, chunked: int) -> str:
-    wanted = layout.inner_order or layout.inner_order_soft_constraint
+    wanted = layout._any_order
     for order in "CF":
         if wanted is None or wanted == _inner_order(order, chunked, len(wanted)):
             return order

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.chunk_shapes import choose_shard_shapes
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
-from tegula.tensorstore.constraints.unit import Unit
+from tegula.tensorstore.constraints.unit import Unit, Units, merged_units, units_to_json
 from tegula.tensorstore.constraints.zarr3_codecs import (
     Chain,
     Codec,
@@ -41,23 +41,42 @@ from tegula.tensorstore.drivers.metadata import (
     Ranks,
     Reader,
     ReadFill,
-    Units,
     fill_of_spec,
-    merged_units,
     mismatch,
     ranks,
-    units_to_json,
 )
+from tegula.tensorstore.drivers.stored import SHOWN
 from tegula.tensorstore.errors import StatusError, annotate
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json.binding import MISSING, dump, integer, invalid, member, naming, obj, one_of, string
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import on_demand
+from tegula.tensorstore.spec.interface import SpecMember, on_demand
 
 __all__ = ["Zarr3Driver", "Zarr3Spec"]
 
 _UNITS = "dimension_units"
 _VOID = Elements(DataType(np.dtype("V1")), None, True)
+
+
+class Zarr3Driver(KeyedDriver):
+    """The driver of a Zarr v3 array."""
+
+    name = "zarr3"
+
+    def __init__(self, source: Zarr3Spec, kvstore: KvStore, node: ArrayMetadata) -> None:
+        super().__init__(source, kvstore, node)
+        if self.fill_value is None:
+            self.fill_value = np.asarray(node.fill_value)
+
+    @on_demand
+    def dimension_units(self) -> Units | None:
+        units = units_of(self.array.metadata)
+        return None if units is None else (*units, *[None] * len(self.elements.shape))
+
+    def count_stored(self, plan: Plan) -> tuple[int, int]:
+        stored = self.array.stored
+        sharding = stored.chain.sharding
+        return super().count_stored(plan) if sharding is None else _count_inner_chunks(stored, sharding, plan)
 
 
 class Zarr3Spec(KeyedSpec):
@@ -66,16 +85,16 @@ class Zarr3Spec(KeyedSpec):
     name = "zarr3"
     format_name = "zarr3"
     key = zarr3.SHAPE_KEY
+    members: ClassVar[Mapping[str, SpecMember]] = {**KeyedSpec.members, **SHOWN}
     anything = Metadata(json={"node_type": "array"})
     compared_otherwise = frozenset(("codecs", "dimension_names", "attributes"))
-    codec_members = '"codecs"'
+    driver_type = Zarr3Driver
+    codec_names = ("codecs",)
     type_to_json = staticmethod(data_type_to_json)
 
     # --- JSON
 
-    def read_members(self, members: dict[str, Any]) -> None:
-        super().read_members(members)
-        self.read_shown(members)
+    def complete_schema(self) -> None:
         wanted, shown, data_type = self.schema.dtype, self.shown, self.constraints.data_type
         if shown is None and data_type is not None and data_type.numpy.names is None:
             shown = Elements(data_type)  # the field that it lacks is an error on opening
@@ -95,16 +114,16 @@ class Zarr3Spec(KeyedSpec):
         take("node_type", lambda value: one_of(value, ("array",)))
         json["node_type"] = "array"
         # the elements
-        data_type = take("data_type", _data_type, data_type_to_json)
-        fill = reader.take_fill("data_type", data_type, read_fill, zarr3.write_fill)
+        data_type = take("data_type", _data_type, data_type_to_json, "data_type")
+        reader.take_fill("data_type", data_type, read_fill, zarr3.write_fill)
         # the dimensions and the chunks
-        shape = reader.take_sizes("shape")
-        names = take("dimension_names", lambda value: reader.per_dimension(value, _string_or_null), list)
+        reader.take_sizes("shape", "shape")
+        names = take("dimension_names", lambda value: reader.per_dimension(value, _string_or_null), list, "names")
         if not any(name is not None for name in names or ()):
             json.pop("dimension_names", None)
         take("chunk_key_encoding", zarr3.keys_from_json, _keys_to_json)
-        chunk_shape = take("chunk_grid", lambda value: _chunk_shape(value, reader), _grid_to_json)
-        codecs = take("codecs", chain_from_json, Chain.to_json)
+        take("chunk_grid", lambda value: _chunk_shape(value, reader), _grid_to_json, "chunk_shape")
+        take("codecs", chain_from_json, Chain.to_json, "codecs")
         take("storage_transformers", lambda value: extensions_from_json(value, "storage_transformers"))
         json.pop("storage_transformers", None)
         # the user's attributes, which include the units, and other members that need not be understood
@@ -117,17 +136,7 @@ class Zarr3Spec(KeyedSpec):
         for name, extension in sorted(members.items()):
             if not (isinstance(extension, dict) and extension.get("must_understand") is False):
                 raise invalid(f'Unsupported metadata field {dump(name)} is not marked {{"must_understand": false}}')
-        return Metadata(
-            json={**members, **json},
-            shape=shape,
-            chunk_shape=chunk_shape,
-            data_type=data_type,
-            fill=fill,
-            codecs=codecs,
-            names=names,
-            units=units,
-            attributes=attributes,
-        )
+        return reader.metadata(members, units=units, attributes=attributes)
 
     @classmethod
     def read_constraints(cls, members: dict[str, Any]) -> Metadata:
@@ -166,8 +175,8 @@ class Zarr3Spec(KeyedSpec):
         layout = Layout() if codecs is None else decoded_layout(codecs, rank, metadata.chunk_shape)
         return metadata.chunk_shape, layout
 
-    @staticmethod
-    def codec_of(metadata: Metadata) -> CodecSpec:
+    @classmethod
+    def codec_of(cls, metadata: Metadata) -> CodecSpec:
         return CodecSpec._of("zarr3", **({} if metadata.codecs is None else {"codecs": metadata.codecs}))
 
     # --- opening
@@ -188,7 +197,7 @@ class Zarr3Spec(KeyedSpec):
         if read != write and (chain is None or chain.sharding_height == 0):
             parts = {"chunk_shape": [*read], **({} if chain is None else {"codecs": chain})}
             chain = Chain(serializer=Codec("sharding_indexed", parts))
-        order = layout.inner_order if layout.inner_order is not None else layout.inner_order_soft_constraint
+        order = layout._any_order
         outer = None if order is None else tuple(axis for axis in order if axis < rank)
         codecs = complete_chain(chain or Chain(), data_type, rank, Layout(outer, read))
         if (encoded := decoded_layout(codecs, rank, write).read_shape) is not None:
@@ -233,30 +242,6 @@ class Zarr3Spec(KeyedSpec):
         found_units = units_to_json(stored.units or (None,) * len(units))
         if any(unit is not None and unit != found for unit, found in zip(units, found_units)):
             raise mismatch(_UNITS, units, found_units)
-
-    def driver(self, kvstore: KvStore, node: ArrayMetadata) -> Zarr3Driver:
-        return Zarr3Driver(self, kvstore, node)
-
-
-class Zarr3Driver(KeyedDriver):
-    """The driver of a Zarr v3 array."""
-
-    name = "zarr3"
-
-    def __init__(self, source: Zarr3Spec, kvstore: KvStore, node: ArrayMetadata) -> None:
-        super().__init__(source, kvstore, node)
-        if self.fill_value is None:
-            self.fill_value = np.asarray(node.fill_value)
-
-    @on_demand
-    def dimension_units(self) -> Units | None:
-        units = units_of(self.array.metadata)
-        return None if units is None else (*units, *[None] * len(self.elements.shape))
-
-    def count_stored(self, plan: Plan) -> tuple[int, int]:
-        stored = self.array.stored
-        sharding = stored.chain.sharding
-        return super().count_stored(plan) if sharding is None else _count_inner_chunks(stored, sharding, plan)
 
 
 def _count_inner_chunks(stored: StoredArray, sharding: Sharding, plan: Plan) -> tuple[int, int]:

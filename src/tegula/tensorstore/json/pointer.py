@@ -9,7 +9,7 @@ from typing import Any, Final
 from tegula.tensorstore.errors import invalid, status
 from tegula.tensorstore.json.binding import MISSING, dump
 
-__all__ = ["parse_pointer", "replaced", "resolve"]
+__all__ = ["checked_pointer", "parse_pointer", "replaced", "resolve"]
 
 _INDEX: Final = re.compile(r"0|[1-9][0-9]*")
 
@@ -29,6 +29,12 @@ def parse_pointer(pointer: str) -> tuple[str, ...]:
     if re.search("~(?![01])", pointer):
         raise invalid(f"JSON Pointer requires '~' to be followed by '0' or '1': {dump(pointer)}")
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer[1:].split("/"))
+
+
+def checked_pointer(pointer: str) -> str:
+    """Return a pointer if it is valid."""
+    parse_pointer(pointer)
+    return pointer
 
 
 def resolve(document: Any, pointer: str) -> Any:

@@ -7,23 +7,25 @@ conversion of values. A `DriverSpec` is immutable: methods such as `merge` retur
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, Self, TypeAlias, TypeVar, cast
 
 import numpy.typing as npt
 
-from tegula.tensorstore.context import SpecBuilder
+from tegula import config
+from tegula.tensorstore.constraints.schema import Schema
+from tegula.tensorstore.context import Bindings, SpecBuilder
 from tegula.tensorstore.errors import invalid, status, type_error
+from tegula.tensorstore.json.binding import expected, known_only, obj, take
 
 if TYPE_CHECKING:
     from tegula.indexing import Transform
     from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
     from tegula.tensorstore.constraints.codec_spec import CodecSpec
     from tegula.tensorstore.constraints.dtypes import dtype
-    from tegula.tensorstore.constraints.schema import Schema
     from tegula.tensorstore.constraints.unit import Unit
     from tegula.tensorstore.context import Context
     from tegula.tensorstore.future import Batch
@@ -34,18 +36,22 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DRIVERS",
+    "FLAGS",
     "URL_SCHEMES",
     "Driver",
     "DriverSpec",
     "OpenMode",
     "Opening",
     "ResizeOptions",
+    "SpecMember",
     "find_driver",
     "mode_of",
     "on_demand",
+    "recheck",
 ]
 
 T = TypeVar("T")
+_ONLY_IF_GIVEN: Final = frozenset(("metadata_cache_pool",))  # by default, `cache_pool` is used
 
 Mode: TypeAlias = Literal["r", "w", "rw"]
 
@@ -68,12 +74,20 @@ DRIVERS: Final[dict[str, str]] = {
     "cast": "tegula.tensorstore.drivers.adapting.cast:CastSpec",
     "downsample": "tegula.tensorstore.drivers.adapting.downsample:DownsampleSpec",
     "stack": "tegula.tensorstore.drivers.adapting.stack:StackSpec",
-    "virtual_chunked": "tegula.tensorstore.drivers.virtual_chunked:VirtualChunkedSpec",
 }
 """Drivers by name, as ``module:class``; each is imported when it is first used."""
 
 URL_SCHEMES: Final = frozenset(("zarr2", "zarr3", "n5", "zarr1", "bcolz", "json", "auto"))
 """Drivers that are also the scheme a URL may end in, such as ``zarr2`` in ``file:///tmp/a|zarr2:``."""
+
+
+def recheck(value: Any) -> Any:
+    """Read a member that says when to revalidate cached data."""
+    if isinstance(value, bool) or value == "open":
+        return value
+    if isinstance(value, (int, float)):
+        return float(value)
+    raise expected('boolean, number, or "open"', value)
 
 
 @cache
@@ -149,21 +163,12 @@ class OpenMode:
         return self
 
 
+FLAGS: Final = tuple(field.name for field in fields(OpenMode))
+
+
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """The arguments for opening a spec.
-
-    Attributes
-    ----------
-    context : Context
-        The source of shared resources.
-    transaction : Transaction, optional
-        The transaction to open the array in.
-    read, write : bool
-        The access that is required.
-    batch : Batch, optional
-        The batch that may delay reading the metadata.
-    """
+    """The arguments for opening a spec: the access that is required, and the batch that may delay reading metadata."""
 
     context: Context
     transaction: Transaction | None = None
@@ -202,28 +207,9 @@ def on_demand(make: Callable[[Any], T]) -> T:
 
 
 class Driver(ABC):
-    """An opened base array.
+    """An opened base array: `dtype` is that of the elements that `read` returns, the other properties are its schema's.
 
-    Attributes
-    ----------
-    name : str
-        Name of the driver, as in JSON.
-    dtype : dtype
-        Data type of the elements that `read` returns.
-    domain : IndexDomain
-        The domain of the base array.
-    chunk_layout, codec, fill_value, dimension_units
-        The other properties of its schema; ``None`` for one without a value. The fill value broadcasts to the domain.
-    kvstore : KvStore or None
-        The key-value store of the array.
-    mode : {"r", "w", "rw"}
-        The access that is possible.
-    slow : bool
-        Whether even small reads and writes may take long, so that they run in another thread.
-    resizes : bool
-        Whether the driver can resize at all.
-    source : DriverSpec
-        The spec that it was opened from, bound to its context.
+    A property is ``None`` if it has no value; the fill value broadcasts to the domain.
     """
 
     name: str
@@ -235,9 +221,13 @@ class Driver(ABC):
     dimension_units: tuple[Unit | None, ...] | None = None
     kvstore: KvStore | None = None
     mode: Mode = "rw"
+    """The access that is possible."""
     slow: bool = False
+    """Whether even small reads and writes may take long, so that they run in another thread."""
     resizes: bool = True
+    """Whether the driver can resize at all."""
     source: DriverSpec
+    """The spec that it was opened from, bound to its context."""
 
     def __copy__(self) -> Self:
         return _copied(self)
@@ -256,10 +246,7 @@ class Driver(ABC):
     def read(self, transform: Transform) -> npt.NDArray[Any]:
         """Return elements in an array that shares no data with the stored one.
 
-        Parameters
-        ----------
-        transform : Transform
-            The elements; its indices count from the origin of the domain, and each axis is used by a map.
+        The indices of the transform count from the origin of the domain, and each axis is used by a map.
         """
 
     @abstractmethod
@@ -282,7 +269,7 @@ class Driver(ABC):
         """Return a spec that opens this array again; a minimal spec has only the location."""
         spec = self.source.described({} if minimal else self.spec_members(), self.dtype)
         if spec.schema.rank is None:
-            spec.schema._set_rank(self.domain.rank, "rank")
+            spec.schema._set_rank(self.domain.rank)
         return spec
 
     def spec_of_view(self, view: IndexTransform, *, minimal: bool) -> tuple[DriverSpec, IndexTransform]:
@@ -320,29 +307,43 @@ class Driver(ABC):
         raise status("UNIMPLEMENTED", "Storage statistics not supported")
 
 
+class SpecMember(NamedTuple):
+    """A member of a spec: the attribute with its value, whose default is that of the class, and its reader.
+
+    If it `is_shown`, it is written together with other defaults.
+    """
+
+    attribute: str
+    read: Callable[[Any], Any]
+    is_shown: bool = False
+
+
 class DriverSpec(ABC):
     """The description of an array of one driver, in the array's own coordinates.
 
-    Attributes
-    ----------
-    name : str
-        Name of the driver, as in JSON.
-    kvstore : KvStore.Spec or None
-        The key-value store of the array.
-    schema : Schema
-        Constraints, in base coordinates.
-    flags : OpenMode
-        The actions that are allowed on opening.
+    A driver reads its own members in `read_members`, writes them in `write_members`, and derives a schema from them in
+    `get_schema`.
     """
 
     name: ClassVar[str]
     uses_kvstore: ClassVar[bool] = True
     is_plain: ClassVar[bool] = False
     """Whether specs with the same JSON may share an object, as they have no values or resources of their own."""
+    resource_kinds: ClassVar[Mapping[str, str]] = {"data_copy_concurrency": "data_copy_concurrency"}
+    """The members that are resources, with the kind of each."""
+    members: ClassVar[Mapping[str, SpecMember]] = {}
+    """The members with defaults."""
+    parts: ClassVar[tuple[str, ...]] = ()
+    """The attributes that are specs, or lists of specs, with resources of their own."""
 
     kvstore: Any
     schema: Schema
     flags: OpenMode
+
+    def __init__(self) -> None:
+        self.kvstore = None
+        self.schema = Schema()
+        self.bindings = Bindings(self.resource_kinds)
 
     def __copy__(self) -> Self:
         return _copied(self)
@@ -350,13 +351,47 @@ class DriverSpec(ABC):
     # --- JSON
 
     @classmethod
-    @abstractmethod
-    def from_json(cls, json: dict[str, Any]) -> DriverSpec:
+    def from_json(cls, json: dict[str, Any]) -> Self:
         """Read the members of a spec (the caller has removed ``transform`` and ``driver``)."""
+        members = obj(json)
+        self = cls()
+        if "schema" in members:
+            self.schema = take(members, "schema", lambda value: Schema(obj(value)))
+        self.schema._bind_members(members, ("dtype", "rank"))
+        self.bindings.take(members, only_if_given=_ONLY_IF_GIVEN & self.resource_kinds.keys())
+        self.read_members(members)
+        known_only(members)
+        return self
 
-    @abstractmethod
+    def read_members(self, members: dict[str, Any]) -> None:
+        """Remove the driver's own members from a spec and read them."""
+        for name, (attribute, read, _) in self.members.items():
+            if name in members:
+                setattr(self, attribute, take(members, name, read))
+
+    def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
+        """Write the driver's own members."""
+        json = {}
+        for name, (attribute, _, is_shown) in self.members.items():
+            value, default = getattr(self, attribute), getattr(type(self), attribute)
+            if default is None:  # true is left out, as by TensorStore, unless the setting is another one
+                usual = config.current().missing_chunks == "fill"
+                value, default = (usual, usual) if value is None else (value, usual or None)
+            if (include_defaults and is_shown) or value != default or type(value) is not type(default):
+                json[name] = value
+        return json
+
     def write(self, builder: SpecBuilder, include_defaults: bool = False) -> dict[str, Any]:
         """Return all members including ``driver`` but not ``transform``; `builder` finishes the resources."""
+        json: dict[str, Any] = {"driver": self.name}
+        self.bindings.write(json, builder, include_defaults)
+        schema = self.schema.to_json(include_defaults)
+        if "dtype" in schema:
+            json["dtype"] = schema["dtype"]
+        shown = schema if include_defaults else {k: v for k, v in schema.items() if k not in ("dtype", "rank")}
+        if shown or include_defaults:
+            json["schema"] = shown
+        return {**json, **self.write_members(builder, include_defaults)}
 
     def url_suffix(self) -> str:
         """Return the URL components after those of the kvstore."""
@@ -364,13 +399,23 @@ class DriverSpec(ABC):
 
     # --- resources
 
-    def bound(self, context: Context) -> DriverSpec:
+    def bound(self, context: Context) -> Self:
         """Return the spec with its resources bound to a context."""
-        return self
+        home = self.bindings.home(context)
+        return self._with_parts(self.bindings.bound(home), lambda part: part._bound(home))
 
-    def stripped(self) -> DriverSpec:
+    def stripped(self) -> Self:
         """Return the spec without resources; those of the context are used when it is opened."""
-        return self
+        return self._with_parts(self.bindings.stripped(), lambda part: part._stripped())
+
+    def _with_parts(self, bindings: Bindings, change: Callable[[Any], Any]) -> Self:
+        other = _copied(self)
+        other.bindings = bindings
+        for name in self.parts:
+            part = getattr(self, name)
+            if part is not None:
+                setattr(other, name, [change(spec) for spec in part] if isinstance(part, list) else change(part))
+        return other
 
     def unbound(self) -> DriverSpec:
         """Return the spec with bound resources replaced by their specs."""
@@ -392,42 +437,26 @@ class DriverSpec(ABC):
         """Return the domain as far as it is known."""
         return self.get_schema().domain
 
-    def get_chunk_layout(self) -> ChunkLayout:
-        """Return the constraints on the chunks."""
-        return self.get_schema().chunk_layout
-
-    def get_codec(self) -> CodecSpec | None:
-        """Return the constraints on the codec."""
-        return self.get_schema().codec
-
-    def get_fill_value(self) -> npt.NDArray[Any] | None:
-        """Return the fill value, if it is known."""
-        return self.get_schema().fill_value
-
-    def get_dimension_units(self) -> tuple[Unit | None, ...] | None:
-        """Return the units, if the rank is known."""
-        return self.get_schema().dimension_units
+    def get(self, name: str) -> Any:
+        """Return one property of the schema, even if other constraints contradict each other."""
+        own = getattr(self, f"get_{name}", None)
+        return getattr(self.get_schema(), name) if own is None else own()
 
     # --- derived specs
 
-    @abstractmethod
     def merge(
         self, *, flags: OpenMode | None = None, kvstore: Any = None, schema: Schema | None = None, **options: Any
-    ) -> DriverSpec:
-        """Return the spec with further constraints.
+    ) -> Self:
+        """Return the spec with further constraints, which are in base coordinates.
 
-        Parameters
-        ----------
-        flags : OpenMode, optional
-            Replaces the flags.
-        kvstore : KvStore.Spec, optional
-            The key-value store, if the spec has none.
-        schema : Schema, optional
-            Constraints to merge in, in base coordinates.
-        **options
-            ``minimal``, to drop members that only matter when the array is created; ``recheck_cached_metadata`` and
-            ``recheck_cached_data``.
+        Flags replace those of the spec. Options are ``recheck_cached_metadata``, ``recheck_cached_data``, and
+        ``minimal`` to drop members that only matter when the array is created.
         """
+        other = _copied(self)
+        if schema is not None:
+            other.schema = self.schema.copy()
+            other.schema._merge(schema)
+        return other
 
     def described(self, members: dict[str, Any], data_type: dtype) -> DriverSpec:
         """Return the spec of an open array, with the given members and without flags and constraints."""

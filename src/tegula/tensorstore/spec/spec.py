@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import marshal
 import os
-from dataclasses import fields, replace
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from typing import Any
 
 import numpy.typing as npt
@@ -23,16 +23,15 @@ from tegula.tensorstore.index.dim import Dim
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.output_maps import OutputIndexMap
 from tegula.tensorstore.index.transform import Indexable, IndexTransform, compose, identity
-from tegula.tensorstore.json.binding import MISSING, integer, member, obj, only_json, string
+from tegula.tensorstore.json.binding import MAX_RANK, MISSING, integer, member, obj, only_json, string, take
 from tegula.tensorstore.json.values import pretty, to_json_value
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening, OpenMode, find_driver
+from tegula.tensorstore.spec.interface import FLAGS, Driver, DriverSpec, Opening, OpenMode, find_driver, recheck
 from tegula.tensorstore.spec.urls import driver_json_of_url, url_of
 
 __all__ = ["OpenMode", "Spec"]
 
-_FLAGS = tuple(field.name for field in fields(OpenMode))
-_MODES = frozenset(("open_mode", *_FLAGS))
+_MODES = frozenset(("open_mode", *FLAGS))
 _SCHEMA = ("rank", "dtype", "domain", "shape", "chunk_layout", "codec", "fill_value", "dimension_units", "schema")
 _MAX_ENTRIES, _MAX_KEY_BYTES, _MARSHAL_VERSION = 256, 2**14, 2
 _known: dict[bytes, tuple[DriverSpec, IndexTransform | None]] = {}  # immutable specs by their JSON
@@ -49,15 +48,15 @@ def merged_flags(flags: OpenMode, options: dict[str, Any]) -> OpenMode:
     mode = options.pop("open_mode", None)
     if mode is not None:
         checked("open_mode", mode, OpenMode)
-    requested = [bool(options.pop(name, None)) for name in _FLAGS]
-    before = [getattr(flags, name) for name in _FLAGS]
-    wanted = [False] * len(_FLAGS) if mode is None else [getattr(mode, name) for name in _FLAGS]
+    requested = [bool(options.pop(name, None)) for name in FLAGS]
+    before = [getattr(flags, name) for name in FLAGS]
+    wanted = [False] * len(FLAGS) if mode is None else [getattr(mode, name) for name in FLAGS]
     return _merged(tuple(before), tuple([flag or in_mode for flag, in_mode in zip(requested, wanted)]))
 
 
 @cache
 def _merged(before: tuple[bool, ...], requested: tuple[bool, ...]) -> OpenMode:
-    old, chosen = dict(zip(_FLAGS, before)), dict(zip(_FLAGS, requested))
+    old, chosen = dict(zip(FLAGS, before)), dict(zip(FLAGS, requested))
     if not (chosen["open"] or chosen["create"]):
         chosen = {name: value or old[name] for name, value in chosen.items()}
     if chosen["assume_metadata"]:
@@ -175,18 +174,20 @@ class Spec(Indexable):
     @property
     def chunk_layout(self) -> ChunkLayout:
         """Constraints on the chunks."""
-        layout, view = self._driver.get_chunk_layout(), self._view
+        layout, view = self._driver.get("chunk_layout"), self._view
         return layout if view is None else layout_through(layout, view)
 
     @property
     def codec(self) -> CodecSpec | None:
         """Constraints on the codec."""
-        return self._driver.get_codec()
+        codec: CodecSpec | None = self._driver.get("codec")
+        return codec
 
     @property
     def fill_value(self) -> npt.NDArray[Any] | None:
         """The fill value; None if it is unknown."""
-        fill, view = self._driver.get_fill_value(), self._view
+        fill: npt.NDArray[Any] | None = self._driver.get("fill_value")
+        view = self._view
         if fill is None or view is None:
             return fill
         return fill_through(fill, self._driver.get_domain(), view)
@@ -194,7 +195,7 @@ class Spec(Indexable):
     @property
     def dimension_units(self) -> tuple[Unit | None, ...] | None:
         """The physical unit of each dimension."""
-        units, view = self._driver.get_dimension_units(), self._view
+        units, view = self._driver.get("dimension_units"), self._view
         return units if units is None or view is None else units_through(units, view)
 
     @property
@@ -281,6 +282,15 @@ class Spec(Indexable):
         full_view = identity(driver.domain)
         return driver, None if self._view == full_view else compose(full_view, self._view)
 
+    def _bound(self, context: Context) -> Spec:
+        return Spec._of(self._driver.bound(context), self._view)
+
+    def _stripped(self) -> Spec:
+        return Spec._of(self._driver.stripped(), self._view)
+
+    def _merged(self, **options: Any) -> Spec:
+        return Spec._of(self._driver.merge(**options), self._view)
+
     # --- JSON
 
     def to_json(self, include_defaults: bool = False) -> dict[str, Any]:
@@ -346,13 +356,9 @@ def _take_view(members: dict[str, Any]) -> IndexTransform | None:
         return None
     with member("transform"):
         transform = IndexTransform(json=value)
-    if "rank" in members:
-        with member("rank"):
-            rank = integer(members.pop("rank"), 0, 32)
-            if rank != transform.input_rank:
-                raise invalid(
-                    f"Specified rank ({rank}) does not match input rank of transform ({transform.input_rank})"
-                )
+    rank = take(members, "rank", partial(integer, least=0, most=MAX_RANK), transform.input_rank)
+    if rank != transform.input_rank:
+        raise invalid(f'Specified "rank" ({rank}) does not match input rank of transform ({transform.input_rank})')
     members["rank"] = transform.output_rank
     return transform
 
@@ -361,14 +367,10 @@ def _updated(spec: Spec, options: dict[str, Any]) -> Spec:
     """Return a spec with further constraints, given as in `Spec.update`."""
     options = {name: value for name, value in options.items() if value is not None}
     if len(options) == 1 and "context" in options:
-        return Spec._of(spec._driver.bound(checked("context", options["context"], Context)), spec._view)
+        return spec._bound(checked("context", options["context"], Context))
     # changes of the driver's members
     flags = merged_flags(spec._driver.flags, options)
-    changes: dict[str, Any] = {}
-    for name in _RECHECKS:
-        if name in options:
-            value = _recheck(name, options.pop(name))
-            changes.update(dict.fromkeys(_RECHECKS[:2], value) if name == "recheck_cached" else {name: value})
+    changes = _take_rechecks(options)
     if (kvstore := options.pop("kvstore", None)) is not None:
         if not isinstance(kvstore, (KvStore, KvStore.Spec)):
             raise type_error("Invalid kvstore: expected a KvStore or KvStore.Spec")
@@ -401,18 +403,21 @@ def _updated(spec: Spec, options: dict[str, Any]) -> Spec:
     return Spec._of(driver, view)
 
 
+def _take_rechecks(options: dict[str, Any]) -> dict[str, Any]:
+    changes: dict[str, Any] = {}
+    for name in [name for name in _RECHECKS if name in options]:
+        try:
+            value = recheck(options.pop(name))
+        except StatusError:
+            raise type_error(f"Invalid {name}") from None
+        changes.update(dict.fromkeys(_RECHECKS[:2], value) if name == "recheck_cached" else {name: value})
+    return changes
+
+
 def _identity_view(driver: DriverSpec) -> IndexTransform | None:
     """Return the identity over the domain of an array, if the domain is known."""
     domain = driver.get_domain()
     return None if domain is None else identity(domain)
-
-
-def _recheck(name: str, value: Any) -> Any:
-    if isinstance(value, bool) or value == "open":
-        return value
-    if isinstance(value, (int, float)):
-        return float(value)
-    raise type_error(f"Invalid {name}")
 
 
 def _schema_outward(schema: Schema, transform: IndexTransform) -> Schema:

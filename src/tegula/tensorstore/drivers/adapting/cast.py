@@ -35,6 +35,7 @@ class CastSpec(VirtualSpec):
     """The spec of a converted array; the base has no view, as its view becomes that of the cast."""
 
     name: ClassVar[str] = "cast"
+    parts: ClassVar[tuple[str, ...]] = ("base",)
     resource_kinds: ClassVar[Mapping[str, str]] = {}
     base: Spec
     inner_view: IndexTransform | None = None
@@ -45,9 +46,7 @@ class CastSpec(VirtualSpec):
         self = cls()
         self.base = base
         self.kvstore = base.kvstore
-        self.schema = Schema(dtype=dtype)
-        if base.rank is not None:
-            self.schema.update(rank=base.rank)
+        self.schema = Schema(dtype=dtype, rank=base.rank)
         return self
 
     def read_members(self, members: dict[str, Any]) -> None:
@@ -62,14 +61,11 @@ class CastSpec(VirtualSpec):
             json["rank"] = rank
         return {"base": dict(sorted(json.items()))}
 
-    def parts(self) -> dict[str, Any]:
-        return {"base": self.base}
-
     def get_schema(self) -> Schema:
         schema = self.schema.copy()
         below = self.base.schema
         if below.rank is not None:
-            schema.update(rank=below.rank, domain=below.domain, chunk_layout=below.chunk_layout, codec=below.codec)
+            schema._put(rank=below.rank, domain=below.domain, chunk_layout=below._chunk_layout, codec=below.codec)
         stored, wanted, fill = below.dtype, schema.dtype, below.fill_value
         if stored is not None and wanted is not None and fill is not None and convertible(stored.name, wanted.name):
             schema.update(fill_value=convert(fill, stored.name, wanted.name, wanted.numpy_dtype))
@@ -83,13 +79,10 @@ class CastSpec(VirtualSpec):
         base_schema = None
         if schema is not None:
             other.schema = self.schema.copy()
-            if schema.dtype is not None:
-                other.schema.update(dtype=schema.dtype)
+            other.schema.update(dtype=schema.dtype)
             json = {name: value for name, value in schema.to_json().items() if name not in ("dtype", "fill_value")}
             base_schema = Schema(json) if json else None
-        base = self.base
-        below = base._driver.merge(schema=base_schema, **options)
-        other.base = Spec._of(below, base._view)
+        other.base = self.base._merged(schema=base_schema, **options)
         other.kvstore = other.base.kvstore
         return other
 
@@ -103,16 +96,15 @@ class CastSpec(VirtualSpec):
         return f"{self.base._driver.url_suffix()}|cast:{self.schema.dtype.name}"
 
     def open(self, request: Opening) -> Driver:
-        if self.schema.dtype is None:
-            raise invalid("dtype must be specified")
+        dtype = self.schema._required("dtype")
         read, write = request.read, request.write
         driver, _ = self.base._open(request)
-        stored, wanted = driver.dtype.name, self.schema.dtype.name
+        stored, wanted = driver.dtype.name, dtype.name
         if read and not write and not convertible(stored, wanted):
             raise invalid(f"Read access requires unsupported {stored} -> {wanted} conversion")
         if write and not read and not convertible(wanted, stored):
             raise invalid(f"Write access requires unsupported {wanted} -> {stored} conversion")
-        return CastDriver(driver, self.schema.dtype)
+        return CastDriver(driver, dtype)
 
 
 class CastDriver(AdapterDriver):

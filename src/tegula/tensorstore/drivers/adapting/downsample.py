@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from math import gcd
 from typing import Any, ClassVar
 
@@ -23,7 +24,7 @@ from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY
 from tegula.tensorstore.index.output_maps import OutputIndexMap
 from tegula.tensorstore.index.resizing import resolved_transform
 from tegula.tensorstore.index.transform import IndexTransform, compose
-from tegula.tensorstore.json.binding import MISSING, array_of, integer, member, one_of
+from tegula.tensorstore.json.binding import array_of, integer, one_of, read_member
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening
 from tegula.tensorstore.spec.spec import Spec
 from tegula.tensorstore.views import Viewed
@@ -37,6 +38,7 @@ class DownsampleSpec(VirtualSpec):
     """The spec of a downsampled array."""
 
     name: ClassVar[str] = "downsample"
+    parts: ClassVar[tuple[str, ...]] = ("base",)
     resource_kinds: ClassVar[Mapping[str, str]] = {}
     base: Spec
     factors: tuple[int, ...]
@@ -45,36 +47,25 @@ class DownsampleSpec(VirtualSpec):
     @classmethod
     def of(cls, base: Spec, factors: tuple[int, ...], method: str) -> DownsampleSpec:
         """Return the spec of a downsampled array."""
-        one_of(method, METHODS)
-        _check_factors(factors)
+        _check(factors, method, base.rank)
         self = cls()
         self.base, self.factors, self.method = base, factors, method
-        self.schema = Schema(rank=len(factors))
-        if base.dtype is not None:
-            self.schema.update(dtype=base.dtype)
-        _check_rank(base, factors)
+        self.schema = Schema(rank=len(factors), dtype=base.dtype)
         return self
 
     def read_members(self, members: dict[str, Any]) -> None:
         self.base = read_base(members, self.schema)
-        with member("downsample_factors"):
-            factors = members.pop("downsample_factors", MISSING)
-            self.factors = tuple(array_of(factors, lambda factor: integer(factor, 1, 2**63 - 1)))
-            _check_rank(self.base, self.factors)
-        with member("downsample_method"):
-            self.method = one_of(members.pop("downsample_method", MISSING), METHODS)
-        if self.schema.dtype is None and self.base.dtype is not None:
-            self.schema.update(dtype=self.base.dtype)
-        self.schema.update(rank=len(self.factors))
+        factors = partial(array_of, read=lambda factor: integer(factor, 1, 2**63 - 1))
+        self.factors = tuple(read_member(members, "downsample_factors", factors))
+        self.method = read_member(members, "downsample_method", partial(one_of, names=METHODS))
+        _check(self.factors, self.method, self.base.rank)
+        self.schema.update(dtype=self.schema.dtype or self.base.dtype, rank=len(self.factors))
 
     def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
         base = self.base._write(builder, include_defaults)
         if not include_defaults and self.schema.dtype is not None:
             base.pop("dtype", None)
         return {"base": base, "downsample_factors": list(self.factors), "downsample_method": self.method}
-
-    def parts(self) -> dict[str, Any]:
-        return {"base": self.base}
 
     def get_domain(self) -> IndexDomain | None:
         domain = self.base.domain
@@ -95,10 +86,7 @@ class DownsampleDriver(AdapterDriver):
     resizes = False
 
     def __init__(self, base: Driver, view: IndexTransform, factors: tuple[int, ...], method: str) -> None:
-        one_of(method, METHODS)
-        if len(factors) != view.input_rank:
-            raise invalid(f"{len(factors)} downsample factors do not fit the rank {view.input_rank}")
-        _check_factors(factors)
+        _check(factors, method, view.input_rank)
         if not supports(method, base.dtype.numpy_dtype):
             raise invalid(f'Downsample method "{method}" does not support data type "{base.dtype.name}"')
         if "r" not in base.mode:
@@ -182,15 +170,12 @@ class DownsampleDriver(AdapterDriver):
         return self.base.storage_statistics(self._below.selected(boxed).transform)
 
 
-def _check_rank(base: Spec, factors: tuple[int, ...]) -> None:
-    rank = base.rank
-    if rank is not None and rank != len(factors):
-        raise invalid(f"{len(factors)} downsample factors do not fit the rank {rank}")
-
-
-def _check_factors(factors: tuple[int, ...]) -> None:
+def _check(factors: tuple[int, ...], method: str, rank: int | None) -> None:
+    one_of(method, METHODS)
     if any(factor < 1 for factor in factors):
         raise invalid(f"Downsample factors {{{', '.join(map(str, factors))}}} are not all positive")
+    if rank is not None and rank != len(factors):
+        raise invalid(f'"downsample_factors" of {[*factors]} do not fit the rank {rank}')
 
 
 def _domain(domain: IndexDomain, factors: tuple[int, ...], method: str) -> IndexDomain:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from copy import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -18,7 +19,7 @@ from tegula.tensorstore.context import Context, SpecBuilder
 from tegula.tensorstore.drivers.virtual import VirtualSpec
 from tegula.tensorstore.errors import StatusError, annotate, invalid
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.json.binding import MISSING, array_of, member, obj
+from tegula.tensorstore.json.binding import array_of, obj, read_member
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening
 from tegula.tensorstore.spec.spec import Spec
 from tegula.tensorstore.views import Viewed
@@ -102,11 +103,11 @@ class StackSpec(VirtualSpec):
     """The spec of a stack."""
 
     name: ClassVar[str] = "stack"
+    parts: ClassVar[tuple[str, ...]] = ("layers",)
     layers: list[Spec]
 
     def read_members(self, members: dict[str, Any]) -> None:
-        with member("layers"):
-            self.layers = array_of(members.pop("layers", MISSING), lambda value: Spec(obj(value)))
+        self.layers = read_member(members, "layers", partial(array_of, read=lambda value: Spec(obj(value))))
         for number, layer in enumerate(self.layers):
             if layer.domain is None:
                 raise invalid(f"Layer {number}: Domain must be specified")
@@ -116,30 +117,18 @@ class StackSpec(VirtualSpec):
     def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
         return {"layers": [layer._write(builder, include_defaults) for layer in self.layers]}
 
-    def parts(self) -> dict[str, Any]:
-        return {"layers": self.layers}
-
     def get_domain(self) -> IndexDomain | None:
-        if self.schema.domain is not None:
+        if self.schema.domain is not None or not self.layers:
             return self.schema.domain
-        domains = [layer.domain for layer in self.layers]
-        if not domains or any(domain is None for domain in domains):
-            return None
-        return _hull([domain for domain in domains if domain is not None])
+        return _hull([layer.domain for layer in self.layers])
 
     def get_schema(self) -> Schema:
         schema = super().get_schema()
-        schema.update(dimension_units=_merged_units(schema, [layer.dimension_units for layer in self.layers]))
-        return schema
+        return schema._put(dimension_units=_merged_units(schema, [layer.dimension_units for layer in self.layers]))
 
     def open(self, request: Opening) -> Driver:
-        sources = []
-        for spec in self.layers:
-            source = spec
-            if self.schema.dtype is not None and spec.dtype is None:
-                source = spec.copy()
-                source.update(dtype=self.schema.dtype)
-            sources.append(source)
+        usual = Schema(dtype=self.schema.dtype)
+        sources = [spec._merged(schema=usual) if spec.dtype is None else spec for spec in self.layers]
         layers = checked_layers(sources, self.schema)
         driver = StackDriver(layers, self.schema, request.context, request.transaction)
         driver.mode = request.mode
@@ -161,12 +150,7 @@ class StackDriver(Driver):
         if dtype is None:
             raise invalid("dtype must be specified")
         self.dtype = dtype
-        domain = schema.domain
-        if domain is None:
-            if not layers:
-                raise invalid("Domain must be specified")
-            domain = _hull([layer.domain for layer in layers])
-        self.domain = domain
+        self.domain = _hull([layer.domain for layer in layers]) if schema.domain is None else schema.domain
         self.dimension_units = _merged_units(schema, [layer.dimension_units for layer in layers])
         self.chunk_layout = ChunkLayout()
         self.slow = any(layer.opened is None or layer.opened.driver.slow for layer in layers)
@@ -210,8 +194,7 @@ class StackDriver(Driver):
     def spec(self, *, minimal: bool = False) -> DriverSpec:
         spec = StackSpec()
         spec.layers = [layer.described(minimal) for layer in self.layers]
-        spec.schema = Schema(dtype=self.dtype, rank=self.domain.rank, domain=self.domain)
-        spec.schema.update(dimension_units=self.dimension_units)
+        spec.schema = Schema()._put(dtype=self.dtype, domain=self.domain, dimension_units=self.dimension_units)
         spec.bindings = (self.bindings or spec.bindings).bound(self._context)
         return spec
 
@@ -259,11 +242,13 @@ def _merged_units(schema: Schema, layers: Sequence[_Units | None]) -> _Units | N
     return tuple(own or unit for own, unit in zip(schema.dimension_units or [None] * len(merged), merged))
 
 
-def _hull(domains: Sequence[IndexDomain]) -> IndexDomain:
-    hull = domains[0]
-    for number, domain in enumerate(domains[1:], 1):
+def _hull(domains: Sequence[IndexDomain | None]) -> IndexDomain:
+    hull: IndexDomain | None = None
+    for number, domain in enumerate(domains):
         try:
-            hull = hull.hull(domain)
+            hull = domain if hull is None or domain is None else hull.hull(domain)
         except StatusError as error:
             raise annotate(error, f"Layer {number}") from error
+    if hull is None:
+        raise invalid("Domain must be specified")
     return hull.mark_bounds_implicit[False]

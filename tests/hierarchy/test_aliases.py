@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ import numpy as np
 import pytest
 
 import tegula
+from tegula.arrays.foreign_names import ALIASES
 from tegula.arrays.keywords import KeywordError
+from tegula.hierarchy import aliases
 
 VALUES = np.arange(24, dtype="f4").reshape(4, 6)
 
@@ -81,6 +84,35 @@ def test_the_target_is_also_called_store(tmp_path: Path) -> None:
             call(made.store, store={})
     with pytest.raises(TypeError):
         tegula.open(made.store, store={})
+
+
+def test_jobs_and_the_server_call_it_store_too(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    tegula.save(store=path, x=VALUES)
+    assert [*tegula.load(store=path)] == ["x"]
+    assert tegula.check(store=path).ok
+    assert tegula.checksum(store=path / "x").digest == tegula.checksum(path / "x").digest
+    assert str(tegula.statistics(store=path / "x")) == str(tegula.statistics(path / "x"))
+    assert tegula.convert(path, store=tmp_path / "b.zarr").ok
+    tegula.copy(path, store=tmp_path / "c.zarr")
+    tegula.move(tmp_path / "c.zarr", store=tmp_path / "d.zarr")
+    assert tegula.downsample(store=path / "x", target=tmp_path / "e.zarr")
+    assert tegula.jobs.list_jobs(store=tmp_path) == []
+    with tegula.serve(store=path, port=0) as server:
+        assert server.is_running
+    with pytest.raises(KeywordError):
+        tegula.check(path, store=path)
+    with pytest.raises(KeywordError, match="did you mean verify="):
+        tegula.convert(path, tmp_path / "f.zarr", verfy=True)
+
+
+def test_each_name_is_in_the_table_of_the_page_and_nowhere_else() -> None:
+    page = Path(__file__).parents[2].joinpath("docs/how-to/move-from-zarr-and-h5py.md").read_text(encoding="utf-8")
+    table = page.partition("## Names that are kept")[2].partition("\n## ")[0]
+    names = {*aliases.__all__, *(name for cls in ALIASES.values() for name in vars(cls) if not name.startswith("_"))}
+    assert names == {*re.findall(r"`(\w+)", "".join(line.split("|")[2] for line in table.splitlines() if "|" in line))}
+    assert not names & {*dir(tegula)} - {"array", "empty", "full", "ones", "zeros"}
+    assert not names & {*dir(tegula.Array), *dir(tegula.Group)} - {"array", "tree"}
 
 
 def test_names_are_shown_and_completed() -> None:
