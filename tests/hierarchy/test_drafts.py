@@ -13,6 +13,7 @@ import pytest
 
 import tegula
 import tegula.references
+import tegula.zarr
 from tegula import config
 from tegula.errors import CodecError, NotFoundError, ReadOnlyError, TegulaError, UnsupportedError
 from tegula.runtime import executors
@@ -96,16 +97,38 @@ def test_nothing_is_written(old: Path) -> None:
     assert contents(old) == before
 
 
-def test_a_node_is_not_copied_as_it_is_but_the_hierarchy_is(old: Path, tmp_path: Path) -> None:
-    for node in (tegula.open(old)["g"], tegula.open(old / "g")):
-        with pytest.raises(UnsupportedError, match="convert it"):
-            tegula.copy(node, tmp_path / "copy")
-    assert not (tmp_path / "copy").exists()
+def test_nodes_are_copied_as_they_are_stored(old: Path, tmp_path: Path) -> None:
     inside = MemoryStore({f"below/{name}": value for name, value in contents(old).items()})
     opened = [tegula.open(old), tegula.open(inside, path="below"), tegula.open(contents(old))]
     for number, source in enumerate([old, *opened]):
         tegula.copy(source, tmp_path / f"copy{number}")
         assert contents(tmp_path / f"copy{number}") == contents(old)
+    # a node below the root is the root of a hierarchy of its own
+    stored = contents(old)
+    wanted = {
+        "zarr.json": stored["zarr.json"],
+        "meta/root.array.json": stored["meta/root/g/a.array.json"],
+        **{f"data/root/c0/{number}": stored[f"data/root/g/a/c0/{number}"] for number in (0, 1)},
+    }
+    for number, source in enumerate([tegula.open(old)["g/a"], old / "g" / "a", tegula.open(old / "g" / "a")]):
+        for how in ({}, {"workers": 2} if number == 1 else {"resume": True}):
+            target = tmp_path / f"node{number}{len(how)}"
+            tegula.copy(source, target, **how)
+            found = contents(target)
+            assert {key: found[key] for key in wanted} == wanted
+            assert np.array_equal(tegula.open(target)[...], expected(old))
+    tegula.copy(tegula.open(old), tmp_path / "group", path="inner/g")
+    tegula.copy(tegula.open(old)["g"], tmp_path / "other")
+    assert np.array_equal(tegula.open(tmp_path / "other")["a"][...], expected(old))
+    assert tegula.compare(tmp_path / "other", old / "g").equal
+    assert tegula.compare(tegula.open(tmp_path / "group", path="inner/g"), old).equal
+    group = tegula.open_group(tmp_path / "outer", "w")
+    group.copy(tegula.open(old)["g"], "kept")
+    assert np.array_equal(group["kept/a"][...], expected(old))
+    converted = tegula.convert(old / "g", tmp_path / "new.zarr", verify=True)
+    assert converted.ok
+    chunks = [path.read_bytes() for path in (tmp_path / "new.zarr/a/c").rglob("*") if path.is_file()]
+    assert {*chunks} <= {*stored.values()}  # chunks whose codecs stay are not encoded again
 
 
 def test_errors_name_the_keys_of_the_files(old: Path) -> None:
@@ -135,15 +158,54 @@ def test_chunks_can_be_referenced(old: Path, tmp_path: Path, how: str) -> None:
     assert (group["g/scalar"][()], group["g/deep/inner/x"].dimension_names) == (7, ("time",))
 
 
-def test_a_hierarchy_below_a_group_says_how_it_is_opened(old: Path) -> None:
-    group = tegula.open_group(old.parent / "outer", "w")
-    old.rename(old.parent / "outer" / "old.zr3")
+@pytest.mark.parametrize("kind", ["group", "folder"])
+@pytest.mark.parametrize("remote", [False, True])
+def test_a_hierarchy_is_a_member_of_a_group(old: Path, kind: str, remote: bool) -> None:
+    outer = old.parent / "outer"
+    if kind == "group":
+        tegula.open_group(outer, "w")["x"] = [1, 2, 3]
+    outer.mkdir(exist_ok=True)
+    stored = contents(old)
+    old.rename(outer / "old.zr3")
+    store: Any = Remote(contents(outer)) if remote else outer
+    group = tegula.open(store)
     unreadable: dict[str, str] = {}
-    assert [*group.walk(unreadable)] == []
-    assert [*unreadable] == ["old.zr3"]
-    with pytest.raises(UnsupportedError, match="open the hierarchy by its own path"):
-        group["old.zr3"]
-    assert tegula.open(old.parent / "outer" / "old.zr3" / "g" / "scalar")[()] == 7
+    below = ["g", "g/a", "g/deep", "g/deep/inner", "g/deep/inner/x", "g/scalar", "implicit", "implicit/below"]
+    assert sorted(path for path, _ in group.walk(unreadable)) == sorted(
+        ["old.zr3", *(f"old.zr3/{path}" for path in below), *(["x"] if kind == "group" else [])]
+    )
+    assert unreadable == {}
+    values = expected(old)
+    assert np.array_equal(group["old.zr3/g/a"][...], values)
+    assert np.array_equal(pickle.loads(pickle.dumps(group["old.zr3"]["g"]))["a"][...], values)
+    assert ("old.zr3/g/a" in group, "old.zr3/none" in group, "old.zr3" in group) == (True, False, True)
+    assert np.array_equal(tegula.open(store, path="old.zr3/g/a")[...], values)
+    with pytest.raises(NotFoundError):
+        group["old.zr3/none"]
+    with pytest.raises(ReadOnlyError):
+        tegula.open(store, "r+")["old.zr3/g/a"][0] = 1
+    report = tegula.check(store)
+    assert report.ok, str(report)
+    assert (report.arrays, "unsupported" in report.counts) == (3 + (kind == "group"), False)
+    target = MemoryStore()
+    assert tegula.convert(store, target, verify=True).ok
+    assert tegula.compare(store, target).equal
+    assert tegula.checksum(store) == tegula.checksum(target)
+    copy = MemoryStore()
+    tegula.copy(store, copy)
+    assert {key: copy.get(f"old.zr3/{key}") for key in stored} == stored
+    assert np.array_equal(tegula.open(copy)["old.zr3/g/a"][...], values)
+    shown = tegula.open(tegula.zarr.store(store if kind == "folder" else group["old.zr3"]))
+    shown = shown["old.zr3"] if kind == "folder" else shown
+    assert (shown["g/a"].format, shown["g"].attrs.asdict()) == ("zarr3", {"title": "Δ"})
+    assert np.array_equal(shown["g/a"][...], values)
+
+
+class Remote(MemoryStore):
+    """Values in memory, read as those of a remote store are."""
+
+    concurrency = 8
+    is_remote = True
 
 
 @pytest.mark.parametrize("case", ["err_entry_extension", "err_entry_version"])

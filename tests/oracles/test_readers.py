@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -27,6 +26,7 @@ import tensorstore as ts
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.oracles.peer_process import PeerProcess
 
 import tegula
 from tegula.metadata.data_types import EXTENDED
@@ -104,24 +104,12 @@ def answers(library: str, metadata: ArrayMetadata) -> set[str]:
 # --- the readers
 
 
-class Peer:
+class Peer(PeerProcess):
     """A process with another zarr that reads arrays until it is closed."""
 
-    def __init__(self, python: str) -> None:
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        script = str(Path(__file__).with_name("reading_peer.py"))
-        self.process = subprocess.Popen(
-            [python, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        )
-
     def __call__(self, path: Path, format: str) -> Any:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        print(path, file=self.process.stdin, flush=True)
-        answer = self.process.stdout.readline()
-        assert answer.endswith("\n"), "the process has ended"
-        if answer != "\n":
-            raise ValueError(answer)
+        if problem := self.ask(path):
+            raise ValueError(problem)
         return np.load(f"{path}.npy", allow_pickle=True)
 
 
@@ -144,10 +132,10 @@ def readers() -> Iterator[dict[str, Callable[[Path, str], Any]]]:
     peers = {}
     for library, variable in (("zarr-python 3.4", "TEGULA_ZARR3_PYTHON"), ("zarr-python 2.18", "TEGULA_ZARR2_PYTHON")):
         if os.environ.get(variable):
-            peers[library] = Peer(os.environ[variable])
+            peers[library] = Peer(os.environ[variable], "reading_peer.py")
     yield {**found, **peers}
     for peer in peers.values():
-        peer.process.communicate(timeout=60)
+        peer.close()
 
 
 def knows(library: str, format: str) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from itertools import product
@@ -19,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from tests.oracles.peer_process import PeerProcess
 
 import tegula
 
@@ -36,23 +36,11 @@ OF_ZARR: list[Any] = [{"id": "lz4", "acceleration": 2}, {"id": "lzma", "format":
 """Codecs in forms that zarr alone gives to new arrays; tegula keeps them."""
 
 
-class Peer:
+class Peer(PeerProcess):
     """The process with zarr 2."""
 
-    def __init__(self, python: str) -> None:
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        script = str(Path(__file__).with_name("n5_peer.py"))
-        self.process = subprocess.Popen(
-            [python, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        )
-
     def __call__(self, kind: str, root: Path, path: str, action: str, options: Any = None) -> Any:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        print(json.dumps([kind, str(root), path, action, options]), file=self.process.stdin, flush=True)
-        line = self.process.stdout.readline()
-        assert line, "the process has ended"
-        answer = json.loads(line)
+        answer = json.loads(self.ask(json.dumps([kind, str(root), path, action, options])))
         if "error" in answer:
             raise ValueError(answer["error"])
         return answer["found"]
@@ -63,9 +51,9 @@ def peer() -> Iterator[Peer]:
     python = os.environ.get("TEGULA_ZARR2_PYTHON")
     if not python:
         pytest.skip("TEGULA_ZARR2_PYTHON names no Python with zarr 2")
-    made = Peer(python)
+    made = Peer(python, "n5_peer.py")
     yield made
-    made.process.communicate(timeout=60)
+    made.close()
 
 
 class Zarr:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,41 +34,72 @@ def view(request: pytest.FixtureRequest, tmp_path: Path) -> DraftStore:
 
 
 def test_keys_are_those_of_an_ordinary_hierarchy(view: DraftStore) -> None:
-    assert sorted(view.list()) == KEYS
-    assert all(map(view.exists, KEYS))
-    assert view.list_dir("") == (["zarr.json"], ["deep/", "g/"])
-    assert view.list_dir("g/") == (["g/zarr.json"], ["g/a/"])
-    assert view.list_dir("g/a/") == (["g/a/zarr.json"], ["g/a/c0/"])
-    assert view.list_dir("none/") == ([], [])
-    assert sorted(view.list_prefix("g/")) == [key for key in KEYS if key.startswith("g/")]
-    assert [*view.list_prefix("none/")] == []
-    assert [*view.prefixes_with("", ["zarr.json"])] == ["deep/", "g/"]
-    assert [*view.prefixes_with("", [".zgroup"])] == []
+    top = view.prefix
+    keys = [top + key for key in KEYS]
+    assert sorted(view.list()) == keys
+    assert all(map(view.exists, keys))
+    assert view.list_dir(top) == ([f"{top}zarr.json"], [f"{top}deep/", f"{top}g/"])
+    assert view.list_dir(f"{top}g/") == ([f"{top}g/zarr.json"], [f"{top}g/a/"])
+    assert view.list_dir(f"{top}g/a/") == ([f"{top}g/a/zarr.json"], [f"{top}g/a/c0/"])
+    assert view.list_dir(f"{top}none/") == ([], [])
+    assert sorted(view.list_prefix(f"{top}g/")) == [key for key in keys if key.startswith(f"{top}g/")]
+    assert [*view.list_prefix(f"{top}none/")] == []
+    assert [*view.prefixes_with(top, ["zarr.json"])] == [f"{top}deep/", f"{top}g/"]
+    assert [*view.prefixes_with(top, [".zgroup"])] == []
+
+
+def test_nothing_is_outside_of_the_hierarchy() -> None:
+    view = DraftStore(
+        MemoryStore({"x/zarr.json": b"1", **{f"old.zr3/{key}": raw for key, raw in VALUES.items()}}), "old.zr3/"
+    )
+    assert view.list_dir("") == ([], ["old.zr3/"])
+    assert [*view.list_prefix("x/")] == [*view.list_dir("x/")[0]] == []
+    assert [*view.prefixes_with("", ["zarr.json"])] == ["old.zr3/"]
+    assert (view.get("x/zarr.json"), view.get("zarr.json"), view.exists("x/zarr.json")) == (None, None, False)
 
 
 def test_documents_state_version_and_kind(view: DraftStore) -> None:
-    assert view.get("g/zarr.json") == STATED + b'"group", "attributes": {}}'
-    assert view.get("g/a/zarr.json") == STATED + b'"array", "shape": []}'
-    assert view.get("deep/er/b/zarr.json") == STATED + b'"array"}'
-    assert view.get("deep/zarr.json") == view.get("zarr.json") == STATED + b'"group"}'  # these have no document
-    assert view.get("none/zarr.json", with_generation=True) == (None, ABSENT)
-    assert view.get("g/zarr.json", (0, 5)) == STATED[:5]
+    def get(key: str, *more: Any, **how: Any) -> Any:
+        return view.get(view.prefix + key, *more, **how)
+
+    assert get("g/zarr.json") == STATED + b'"group", "attributes": {}}'
+    assert get("g/a/zarr.json") == STATED + b'"array", "shape": []}'
+    assert get("deep/er/b/zarr.json") == STATED + b'"array"}'
+    assert get("deep/zarr.json") == get("zarr.json") == STATED + b'"group"}'  # these have no document
+    assert get("none/zarr.json", with_generation=True) == (None, ABSENT)
+    assert get("g/zarr.json", (0, 5)) == STATED[:5]
     whole = STATED + b'"group", "attributes": {}}'
-    assert view.get("g/zarr.json", (60, None)) == whole[60:]
-    assert view.size("g/zarr.json") == len(whole)
-    assert view.size("none/zarr.json") is None
+    assert get("g/zarr.json", (60, None)) == whole[60:]
+    assert view.size(f"{view.prefix}g/zarr.json") == len(whole)
+    assert view.size(f"{view.prefix}none/zarr.json") is None
 
 
 def test_chunks(view: DraftStore) -> None:
-    assert view.get("g/a/c0/1") == b"chunk"
-    assert view.get("g/a/c0/1", (1, 2)) == b"hu"
-    value, generation = view.get("g/a/c0/1", with_generation=True)
-    assert (value, generation) == view.store.get(f"{view.prefix}data/root/g/a/c0/1", with_generation=True)
-    assert view.get("g/a/.zarray") is None  # what is no chunk is no value
-    assert view.get("g/a/note.txt", with_generation=True) == (None, ABSENT)
-    assert (view.size("g/a/c0/1"), view.size("g/a/note.txt"), view.exists("g/a/note.txt")) == (5, None, False)
-    wanted = [("g/a/c0/1", (0, 1)), ("g/zarr.json", (0, 1)), ("x", None), ("g/a/c0/1", None), ("g/a/c9/9", None)]
+    chunk, note, stored = (f"{view.prefix}{key}" for key in ("g/a/c0/1", "g/a/note.txt", "data/root/g/a/c0/1"))
+    assert view.get(chunk) == b"chunk"
+    assert view.get(chunk, (1, 2)) == b"hu"
+    assert view.get(chunk, with_generation=True) == view.store.get(stored, with_generation=True)
+    assert view.get(f"{view.prefix}g/a/.zarray") is None  # what is no chunk is no value
+    assert view.get(note, with_generation=True) == (None, ABSENT)
+    assert (view.size(chunk), view.size(note), view.exists(note)) == (5, None, False)
+    wanted = [(chunk, (0, 1)), (f"{view.prefix}g/zarr.json", (0, 1)), ("x", None), (chunk, None), (f"{chunk}1", None)]
     assert view.get_many(wanted) == [b"c", b"{", None, b"chunk", None]  # type: ignore[arg-type]
+    assert (view.stored_key(chunk), view.stored_key(stored), view.stored_key(note)) == (stored, stored, note)
+
+
+def test_a_node_is_a_hierarchy_of_its_own(view: DraftStore) -> None:
+    assert view.source(view.prefix.rstrip("/")) == (view.store, view.prefix.rstrip("/"))
+    part, path = view.source(f"{view.prefix}g/a")
+    wanted = {
+        "zarr.json": b"{}", "meta/root.array.json": b'{"shape": []}', "data/root/c0/1": b"chunk",
+        "data/root/.zarray": b"{}", "data/root/note.txt": b"",
+    }  # fmt: skip
+    assert (path, {key: part.get(key) for key in part.list()}) == ("", wanted)
+    group = pickle.loads(pickle.dumps(view.source(f"{view.prefix}deep")[0]))
+    assert sorted(group.list()) == ["meta/root/er/b.array.json", "zarr.json"]
+    assert (part.size("data/root/c0/1"), part.size("g/a/c0/1"), part.get("x", with_generation=True)) == (
+        5, None, (None, ABSENT),
+    )  # fmt: skip
 
 
 def test_a_damaged_document_stays_as_it_is() -> None:
@@ -94,6 +126,6 @@ def test_views_of_one_hierarchy_are_one_storage(view: DraftStore) -> None:
     assert other.identity == view.identity != view.store.identity
     assert DraftStore(view.store, "other/").identity != view.identity
     copied = pickle.loads(pickle.dumps(view))
-    assert sorted(copied.list()) == KEYS
+    assert sorted(copied.list()) == [view.prefix + key for key in KEYS]
     if isinstance(view.identity, str):
         assert copied.identity == view.identity

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 _CODE = re.compile(r"([A-Z]+(?:_[A-Z]+)*): ")
@@ -50,6 +51,22 @@ def differences(error: BaseException, recorded: Any, request: Any = ()) -> list[
     missing.update(f"dimension {number}" for number in _DIMENSION.findall(message) if number not in numbers)
     found.extend(f"does not name {name}" for name in sorted(missing))
     return [f"{each}: {text!r} for {message!r}" for each in found]
+
+
+def outcome(call: Callable[..., Any], *arguments: Any) -> tuple[str, Any]:
+    """Return ``"ok"`` and what a call returns, or ``"error"`` and the class and status code of what it raises."""
+    try:
+        return "ok", call(*arguments)
+    except Exception as error:
+        return "error", kind_and_code(error)
+
+
+def value_or_error(call: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what a call returns, or the class and status code of a `ValueError`."""
+    try:
+        return call(*arguments)
+    except ValueError as error:
+        return kind_and_code(error)
 
 
 def kind_and_code(error: BaseException) -> str:

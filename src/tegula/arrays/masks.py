@@ -57,8 +57,12 @@ def keep_mask(source: Array, draft: ArrayMetadata, fmt: Format, notes: list[str]
 
 
 def attributes_of(array: Array) -> dict[str, Any]:
-    """Return the attributes; for data of xarray with the value that marks missing data, as ``_FillValue``."""
-    attributes = dict(array.attrs.asdict())
+    """Return the attributes as other formats know them; for data of xarray with ``_FillValue``, the missing value.
+
+    Names, distances and units of dimensions in N5 are those of other formats, too.
+    """
+    portable = find_format(array.metadata.format).portable_attributes
+    attributes = dict(array.attrs.asdict() if portable is None else portable(array.metadata))
     if array.dimension_names is None:
         return attributes
     attributes = {**attributes_without(attributes)}

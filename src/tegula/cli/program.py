@@ -14,7 +14,7 @@ import typer
 
 from tegula import config
 from tegula.cli.help import Command, Commands
-from tegula.cli.reporting import print_message
+from tegula.cli.reporting import MissingChunks, print_message
 from tegula.errors import TegulaError
 from tegula.runtime.version import __version__
 
@@ -53,6 +53,8 @@ _COMMANDS: Final = {
     "doctor": _Command("doctor", "doctor"),
 }
 """The commands in the order of the help."""
+_SAME: Final = {"copy": "cp", "move": "mv", "delete": "rm", "statistics": "stats"}
+"""Commands by the names of the functions that do the same, which the help leaves out."""
 
 
 class _Program(Commands):
@@ -65,6 +67,7 @@ class _Program(Commands):
         return _command(cmd_name) if cmd_name in _COMMANDS else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        args = [*(_SAME.get(name, name) for name in args[:1]), *args[1:]]
         if args and args[0] not in _COMMANDS:  # typer suggests similar names from these
             self.commands = {name: _command(name) for name in _COMMANDS}
         return super().resolve_command(ctx, args)
@@ -128,10 +131,7 @@ def _program(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
-    missing_chunks: Annotated[
-        str | None,
-        typer.Option("--missing-chunks", metavar="fill|error", help="What chunks that are not stored read as."),
-    ] = None,
+    missing_chunks: MissingChunks = None,
 ) -> None:
     """Inspect, print, check, compare and convert chunked arrays of bcolz and Zarr v1, v2 and v3.
 

@@ -26,6 +26,7 @@ __all__ = [
     "AsJson",
     "Colour",
     "Colours",
+    "MissingChunks",
     "QuietButJson",
     "Raw",
     "as_options",
@@ -53,6 +54,18 @@ AllowPickle = Annotated[
     typer.Option(
         "--allow-pickle",
         help="Unpickle Python objects, which can run any code: only for trusted data.",
+        rich_help_panel=ACCESS,
+    ),
+]
+
+
+MissingChunks = Annotated[
+    str | None,
+    typer.Option(
+        "--missing-chunks",
+        metavar="fill|error",
+        help="What chunks that are not stored read as.",
+        show_default=False,
         rich_help_panel=ACCESS,
     ),
 ]

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from tegula.engine.concurrency.retries import back_off
     from tegula.engine.copying.chunk_copies import part_of
     from tegula.engine.copying.chunks import can_copy_chunks
-    from tegula.engine.copying.verifying import verify_chunk
-    from tegula.engine.documents.finding import has_node, implicit_group
+    from tegula.engine.copying.verifying import check_complete, verify_chunk
+    from tegula.engine.documents.finding import has_node, implicit_group, read_node
     from tegula.engine.documents.forgetting import forget
     from tegula.engine.documents.reading import fetch_documents, read_metadata
     from tegula.engine.documents.unpickled import fingerprint, read_unpickled
@@ -33,6 +33,7 @@ __all__ = [
     "append_rows",
     "back_off",
     "can_copy_chunks",
+    "check_complete",
     "complete_array",
     "create_array",
     "create_documents",
@@ -52,6 +53,7 @@ __all__ = [
     "physical_memory",
     "read",
     "read_metadata",
+    "read_node",
     "read_part",
     "read_unpickled",
     "reads_in_kernel",
@@ -78,14 +80,14 @@ _HOMES = {
     "documents.reading": "fetch_documents read_metadata",
     "reading.executors": "empty read read_part write",
     "reading.kernel": "reads_in_kernel",
-    "documents.finding": "has_node implicit_group",
+    "documents.finding": "has_node implicit_group read_node",
     "reading.futures": "Future load start start_alone wait_for",
     "nodes.opening": "stored_array",
     "stored.reach": "Reach",
     "lengths.resizing": "resize",
     "concurrency.retries": "back_off",
     "stored.array": "StoredArray missing_rule physical_memory",
-    "copying.verifying": "verify_chunk",
+    "copying.verifying": "check_complete verify_chunk",
 }
 
 if not TYPE_CHECKING:  # otherwise type checkers accept any name

@@ -15,6 +15,7 @@ from tegula.engine.concurrency.pool import gather
 from tegula.engine.documents.finding import children
 from tegula.engine.documents.reading import read_many
 from tegula.errors import TegulaError
+from tegula.hierarchy.drafts import is_entry
 from tegula.metadata.nodes import GroupMetadata, NodeMetadata
 from tegula.stores import Store
 
@@ -54,6 +55,7 @@ class AnyGroup(Protocol):
     def is_folder(self) -> bool: ...
     def path_of(self, name: str) -> str: ...
     def _made(self, path: str, metadata: NodeMetadata) -> Any: ...
+    def _open(self, path: str) -> Any: ...
 
 
 class Ahead:
@@ -111,6 +113,11 @@ class Ahead:
                     node = group._made(group.path_of(name), metadata)
                 except TegulaError as error:
                     node = error
+            elif is_entry(metadata):
+                try:
+                    node = group._open(group.path_of(name))
+                except TegulaError as error:
+                    node = error
             if hasattr(node, "_made"):  # a group
                 self._waiting[_names(node.path)] = node
             if node is not None or keep:
@@ -118,14 +125,16 @@ class Ahead:
 
     def _metadata(self, pairs: Sequence[tuple[AnyGroup, str]]) -> list[NodeMetadata | TegulaError | None]:
         """Return for each name the metadata, the error from reading it, or ``None`` if there is no member."""
-        positions: dict[str, list[int]] = {}  # positions by the format that members must have, "" for any
+        # positions by the format that members must have, "" for any, and by store, since drafts are seen through views
+        positions: dict[tuple[str, int], list[int]] = {}
         for number, (group, _) in enumerate(pairs):
-            positions.setdefault("" if self._implicit or group.is_folder else group.format, []).append(number)
+            format = "" if self._implicit or group.is_folder else group.format
+            positions.setdefault((format, id(group.store)), []).append(number)
         paths = [group.path_of(name) for group, name in pairs]
         metadata: list[Any] = [None] * len(pairs)
 
-        def read(item: tuple[str, list[int]]) -> None:
-            format, numbers = item
+        def read(item: tuple[tuple[str, int], list[int]]) -> None:
+            (format, _), numbers = item
             store = pairs[numbers[0]][0].store
             nodes = read_many(store, [paths[number] for number in numbers], format or None)
             by_number = dict(zip(numbers, nodes))

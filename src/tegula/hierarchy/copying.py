@@ -30,7 +30,7 @@ from tegula.errors import (
 )
 from tegula.formats import FORMATS, find_format
 from tegula.hierarchy.copier import Copier, CopyProgress
-from tegula.hierarchy.drafts import draft_at
+from tegula.hierarchy.drafts import place_of
 from tegula.hierarchy.viewed import store_to_read
 from tegula.metadata.nodes import GroupMetadata, NodeMetadata
 from tegula.stores import LocalStore, Store
@@ -132,6 +132,7 @@ def copy_node(
     progress: CopyProgress | None = None,
 ) -> CopyReport:
     """Copy the node at a path of a store to a path of another store, or the same; see `copy`."""
+    store, old = as_stored(store, old)
     prepare(store, old, new_store, new, overwrite)
     return _replaced(store, old, new_store, new, overwrite, progress)
 
@@ -291,17 +292,24 @@ def source_store(
         if not read_only:
             source.check_writable()
         engine.wait_for(source.store)
-        store, path = known
-        # the root of a draft's hierarchy is copied with all that the hierarchy consists of
-        yield store.source() if isinstance(store, Translating) and not path else known
+        yield as_stored(*known) if read_only else known
         return
     source, path, _ = address_of(source, path)
-    refuse_missing(source)
+    if not read_only:
+        refuse_missing(source)
     store = store_to_read(source, read_only=read_only, storage_options=options)
     try:
-        yield store, path
+        found = place_of(store, path) if read_only else (store, path)
+        if found[0] is store:
+            refuse_missing(source)
+        yield as_stored(*found)
     finally:
         abandon(store, source)
+
+
+def as_stored(store: Store, path: str) -> tuple[Store, str]:
+    """Return a store in which a node can be copied value by value; a node of a draft becomes a hierarchy there."""
+    return store.source(path) if isinstance(store, Translating) else (store, path)
 
 
 @contextmanager
@@ -329,11 +337,9 @@ def target_store(target: Any, path: str, options: Mapping[str, Any] | None) -> I
 def _read_node(store: Store, path: str) -> NodeMetadata | None:
     """Read the metadata of the node at a path, which must exist; return ``None`` if it is not supported."""
     try:
-        node = engine.read_metadata(store, path) or engine.implicit_group(store, path, None, deep=True)
+        node = engine.read_node(store, path)
     except UnsupportedError:
         return None  # its bytes can still be copied
-    if node is None and (draft := draft_at(store, path)) is not None:
-        node = engine.read_metadata(*draft)
     if node is None:
         raise NotFoundError("there is no array or group", path=location_of(store, path))
     return node
@@ -386,11 +392,6 @@ def prepare(store: Store, old: str, new_store: Store, new: str, overwrite: bool)
     is_folder = isinstance(node, GroupMetadata) and not node.documents
     if node is not None and not is_folder:
         fmt = find_format(node.format)
-        if fmt.lies_apart:
-            raise UnsupportedError(
-                f"a node of {fmt.name} can't be copied as it is; convert it, or copy its whole hierarchy by path",
-                path=location_of(store, old),
-            )
         _check_name(new_store, new, fmt.name)
         check_path(new, fmt)
         if new.rpartition("/")[2] != old.rpartition("/")[2]:  # a copy may keep a reserved name of older versions

@@ -19,19 +19,23 @@ if TYPE_CHECKING:
 else:
     zarr3_draft, views = Later("tegula.formats.zarr3_draft"), Later("tegula.stores.zarr3_draft")
 
-__all__ = ["draft_at", "found_at", "place_of"]
+__all__ = ["elsewhere", "found_at", "is_entry", "place_of"]
 
 
-def draft_at(store: Store, path: str) -> tuple[Store, str] | None:
-    """Return a view of the draft's hierarchy that has a node at a path, and the path of the node in the hierarchy.
-
-    The entry point is looked up at the path and above it in the store; above a local directory, in the directories
-    above it.
+def elsewhere(
+    store: Store, path: str, error: UnsupportedError | None = None, inside: str | None = None
+) -> tuple[Store, str] | None:
+    """Return where a node may be that is not at its path: a view of a draft's hierarchy, and the path in the view.
 
     Parameters
     ----------
     store, path
         Where no node of another format is.
+    error : UnsupportedError, optional
+        Why the document there can't be read: it may be an entry point.
+    inside : str, optional
+        A group that has no node of a draft: entry points are looked up below it. By default they are looked up from
+        the top of the store, and above a local directory in the directories above it.
 
     Returns
     -------
@@ -47,17 +51,21 @@ def draft_at(store: Store, path: str) -> tuple[Store, str] | None:
     --------
     >>> from tegula.stores import MemoryStore
     >>> version = b'{"zarr_format": "https://purl.org/zarr/spec/protocol/core/3.0", "metadata_key_suffix": ".json"}'
-    >>> draft_at(MemoryStore({"old/zarr.json": version}), "old/a/b")[1]
-    'a/b'
+    >>> elsewhere(MemoryStore({"old/zarr.json": version}), "old/a/b")
+    (DraftStore(MemoryStore('memory:...'), 'old/'), 'old/a/b')
     """
+    if error is not None:
+        view = _entered(store, path) if is_entry(error) else None
+        return None if view is None else (view, path)
     names = path.split("/") if path else []
-    for count in range(len(names) + 1):
+    above = 0 if not inside else inside.count("/") + 1
+    for count in range(above if inside is None else above + 1, len(names)):
         if (view := _entered(store, "/".join(names[:count]))) is not None:
-            return view, "/".join(names[count:])
-    directory = store.local_directory
-    while directory is not None and (above := os.path.dirname(directory)) != directory:
+            return view, path
+    directory = store.local_directory if inside is None else None
+    while directory is not None and (above_it := os.path.dirname(directory)) != directory:
         names.insert(0, os.path.basename(directory))
-        directory = above
+        directory = above_it
         if os.path.isfile(os.path.join(directory, ZARR3_KEY)):
             outer = LocalStore(directory, read_only=True)
             if (view := _entered(outer, "")) is not None:
@@ -76,7 +84,14 @@ def _entered(store: Store, path: str) -> Store | None:
     return None if point is None else views.DraftStore(store, f"{path}/" if path else "", *point)
 
 
-def found_at(store: Store, path: str, read: Callable[[Store, str], Any]) -> tuple[Store, str, Any]:
+def is_entry(error: object) -> bool:
+    """Return whether an error may be about the entry point of a hierarchy, which is no node."""
+    return isinstance(error, UnsupportedError) and error.field == "zarr_format"
+
+
+def found_at(
+    store: Store, path: str, read: Callable[[Store, str], Any], inside: str | None = None
+) -> tuple[Store, str, Any]:
     """Return what is read at a path, and where: in the store, or in the view of a draft's hierarchy.
 
     Parameters
@@ -85,22 +100,25 @@ def found_at(store: Store, path: str, read: Callable[[Store, str], Any]) -> tupl
         Where to read.
     read : callable
         Reads a node, given a store and a path; returns ``None`` if there is none.
+    inside : str, optional
+        As for `elsewhere`.
 
     Raises
     ------
     MetadataError, UnsupportedError
         If there are documents and they can't be read.
     """
+    failed = None
     try:
-        node = read(store, path)
-    except UnsupportedError as error:
-        # a draft's entry point is no node
-        if error.field != "zarr_format" or (draft := draft_at(store, path)) is None:
-            raise
-    else:
-        if node is not None or (draft := draft_at(store, path)) is None:
+        if (node := read(store, path)) is not None:
             return store, path, node
-    return *draft, read(*draft)
+    except UnsupportedError as error:
+        failed = error
+    if (found := elsewhere(store, path, failed, inside)) is not None:
+        return *found, read(*found)
+    if failed is not None:
+        raise failed
+    return store, path, None
 
 
 def place_of(store: Store, path: str) -> tuple[Store, str]:

@@ -37,6 +37,7 @@ from tegula.hierarchy.consolidating import (
     write_consolidated,
 )
 from tegula.hierarchy.copying import CopyReport, copy_node, move_node
+from tegula.hierarchy.drafts import elsewhere
 from tegula.hierarchy.members import Documents, Items, Keys, Members, Names, Values, readable, walked
 from tegula.metadata.data_types import as_data_type, can_hold, same_type
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
@@ -54,7 +55,7 @@ else:
     reopening = Later("tegula.hierarchy.reopening")
     GroupAliases = object  # for type checkers only: `Node.__getattr__` finds the other names
 
-__all__ = ["Group", "group_at", "open_node"]
+__all__ = ["Group", "group_at", "open_below", "open_node"]
 
 M = TypeVar("M", "Array", "Group")
 N = TypeVar("N", bound="Array | Group | Table | None")
@@ -78,6 +79,21 @@ def open_node(
     if isinstance(metadata, ArrayMetadata):
         return _node(store, path, metadata, read_only, allow_pickle)
     return group_at(store, path, metadata, format, read_only=read_only, allow_pickle=allow_pickle)
+
+
+def open_below(store: Store, path: str, above: str, **options: Any) -> Array | Group | Table | None:
+    """Open the node at a path below a group, as `open_node` does, also one in a hierarchy of a draft of Zarr v3."""
+    failed = None
+    try:
+        if (node := open_node(store, path, **options)) is not None:
+            return node
+    except UnsupportedError as error:
+        failed = error
+    if (found := elsewhere(store, path, failed, above)) is not None:
+        return open_node(*found, **{**options, "documents": None})
+    if failed is not None:
+        raise failed
+    return None
 
 
 def group_at(
@@ -315,7 +331,7 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
         known, copy = self._members.known_at(path), self._members.copy
         if known is None:
             options = {"read_only": self._read_only, "allow_pickle": self.allow_pickle}
-            return self._passed_on(open_node(self._store, path, None, documents=documents, **options))
+            return self._passed_on(open_below(self._store, path, self._path, documents=documents, **options))
         try:
             metadata = find_format(self.format).parse(known.get(path, {}))
         except TegulaError as error:

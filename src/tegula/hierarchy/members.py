@@ -13,6 +13,7 @@ from tegula.engine.documents.reading import documents_of
 from tegula.errors import MetadataError, StoreError, TegulaError, UnsupportedError, store_failed
 from tegula.formats import find_format, keys_up_to
 from tegula.hierarchy.ahead import Entry
+from tegula.hierarchy.drafts import found_at
 from tegula.hierarchy.unreadable import Unreadable
 from tegula.stores import Store
 from tegula.stores.names import is_no_name
@@ -65,9 +66,7 @@ class Members:
         if (known := self.known_at(path)) is not None:
             return path in known
         try:
-            return (
-                engine.read_metadata(self.store, path) or engine.implicit_group(self.store, path, None, deep=True)
-            ) is not None
+            return found_at(self.store, path, engine.read_node, self.prefix.rstrip("/"))[2] is not None
         except (MetadataError, UnsupportedError):
             return True  # the member exists and can be deleted, but not opened
         except StoreError as error:

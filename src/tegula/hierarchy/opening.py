@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tegula import arrays, engine, hierarchy
@@ -12,7 +11,7 @@ from tegula.arrays.array import Array
 from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import opened_by_name
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError
-from tegula.hierarchy.drafts import found_at
+from tegula.hierarchy.drafts import elsewhere
 from tegula.hierarchy.viewed import view_of_document
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.runtime.deferred import Later
@@ -131,16 +130,13 @@ def open(
     if mode in ("r", "r+"):
         store = store_of(target, read_only=mode == "r", storage_options=storage_options)
         try:
+            how: dict[str, Any] = {"format": format, "read_only": mode == "r", "allow_pickle": allow_pickle}
             try:
-                node = _open_node(store, path, format=format, read_only=mode == "r", allow_pickle=allow_pickle)
-                is_elsewhere = node is None
+                node = _open_node(store, path, **how)
             except UnsupportedError as error:
-                if error.field != "zarr_format":  # of the entry point of a draft's hierarchy
-                    raise
-                is_elsewhere = True
-            if is_elsewhere:
-                read = partial(_open_node, format=format, read_only=mode == "r", allow_pickle=allow_pickle)
-                node = found_at(store, path, read)[2]
+                node = _open_elsewhere(store, path, how, error)
+            if node is None:
+                node = _open_elsewhere(store, path, how)
         except BaseException:
             abandon(store, target)
             raise
@@ -181,6 +177,17 @@ def _open_node(
         stored = engine.stored_array(store, path, metadata, allow_pickle=allow_pickle)
         return Array(stored, path, read_only=read_only, allow_pickle=allow_pickle)
     return hierarchy.group_at(store, path, metadata, format, read_only=read_only, allow_pickle=allow_pickle)
+
+
+def _open_elsewhere(
+    store: Store, path: str, how: Mapping[str, Any], error: UnsupportedError | None = None
+) -> Array | Group | Table | None:
+    """Open a node in a hierarchy of a draft of Zarr v3; raise `error` if there is none that it may be about."""
+    if (found := elsewhere(store, path, error)) is not None:
+        return _open_node(*found, **how)
+    if error is not None:
+        raise error
+    return None
 
 
 def _open_or_create(

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tegula.arrays.array import Array
+from tegula.engine import missing_rule
 from tegula.engine.concurrency.pool import results_of
 from tegula.engine.documents.implied_keys import members_unknown
 from tegula.errors import NotFoundError, TegulaError
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open_stored
+from tegula.hierarchy.options import with_options
 from tegula.hierarchy.sources import Sources
 from tegula.stores.targets.opening import check_options
 from tegula.tables.table import Table
 
-__all__ = ["Node", "arrays_below", "nbytes_stored", "opened", "with_known_members"]
+if TYPE_CHECKING:
+    from tegula.arrays.arguments import Missing
+
+__all__ = ["Node", "arrays_below", "nbytes_stored", "node_at", "opened", "with_known_members"]
 
 Node = Array | Group | Table
 
@@ -37,14 +42,37 @@ def with_known_members(node: Node) -> Node:
         raise members_unknown(node.store, node.path) from error
 
 
+def node_at(
+    source: Any, mode: Literal["r", "r+"] = "r", *, missing_chunks: Missing | None = None, **options: Any
+) -> Node:
+    """Return the node to read: the source itself, or what is opened there with `options`, as `tegula.open` does.
+
+    `missing_chunks` says what its chunks that are not stored read as; otherwise the node says it, or the setting.
+    """
+    if not isinstance(source, (Array, Group, Table)):
+        node: Node = open_stored(source, mode, missing_chunks=missing_chunks, **options)
+        return node
+    if missing_chunks is None:
+        return source
+    return with_options(source, missing_chunks=missing_rule(missing_chunks))
+
+
 @contextmanager
-def opened(source: Any, path: str, allow_pickle: bool, storage_options: Mapping[str, Any] | None) -> Iterator[Node]:
-    """Open a source, unless it is a node already, and close it at the end; see `with_known_members`."""
+def opened(
+    source: Any,
+    path: str,
+    allow_pickle: bool,
+    storage_options: Mapping[str, Any] | None,
+    missing_chunks: Missing | None = None,
+) -> Iterator[Node]:
+    """Open a source, unless it is a node already, and close it at the end; see `with_known_members` and `node_at`."""
     if isinstance(source, (Array, Group, Table)):
         check_options(source, storage_options)
-        yield with_known_members(source[path] if path and not isinstance(source, Array) else source)
+        source = source[path] if path and not isinstance(source, Array) else source
+        yield with_known_members(node_at(source, missing_chunks=missing_chunks))
         return
-    with open_stored(source, path=path, allow_pickle=allow_pickle, storage_options=storage_options) as node:
+    where: dict[str, Any] = {"path": path, "allow_pickle": allow_pickle, "storage_options": storage_options}
+    with node_at(source, missing_chunks=missing_chunks, **where) as node:
         yield with_known_members(node)
 
 

@@ -22,7 +22,7 @@ from tegula.tables.columns import ORDER
 from tegula.tables.table import Table
 
 if TYPE_CHECKING:
-    from tegula.arrays.arguments import SourceLike
+    from tegula.arrays.arguments import Missing, SourceLike
 
 __all__ = ["Checksum", "checksum", "digest_of_array", "sum_box"]
 
@@ -103,6 +103,7 @@ def checksum(
     attributes: bool = False,
     progress: Progress | None = None,
     allow_pickle: bool = False,
+    missing_chunks: Missing | None = None,
     storage_options: Mapping[str, Any] | None = None,
     runner: Any = None,
     workers: int | None = None,
@@ -137,6 +138,9 @@ def checksum(
         Called with the path of an array, the bytes done, and its total bytes.
     allow_pickle : bool
         Allow unpickling of chunks, which can run any code.
+    missing_chunks : {"fill", "error"}, optional
+        What chunks that are not stored give, inner chunks of shards included: the fill value, or a `NotFoundError`. By
+        default the node says it, or else the setting.
     storage_options : mapping, optional
         Settings of the storage, if `source` is a URL; see `tegula.store_of`.
     runner, workers : optional
@@ -170,7 +174,7 @@ def checksum(
     """
     who = {"runner": runner, "workers": workers, "ledger": ledger}
     with (
-        opened(source, path, allow_pickle, storage_options) as node,
+        opened(source, path, allow_pickle, storage_options, missing_chunks) as node,
         reading("checksum", _CODE, [node], progress, **who) as reader,
     ):
 

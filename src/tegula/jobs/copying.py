@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from tegula import engine
+from tegula import config, engine
 from tegula.arrays.array import Array
 from tegula.arrays.keywords import known_keywords
 from tegula.engine.concurrency.pool import for_each, gather
 from tegula.engine.documents.finding import children
 from tegula.engine.nodes.deleting import clear_place
 from tegula.engine.stored.visiting import cells, is_inside, stored_inside
-from tegula.errors import AlreadyExistsError, ConflictError, NotFoundError, TegulaError
+from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, NotFoundError, TegulaError, UnsupportedError
 from tegula.hierarchy import copying
 from tegula.hierarchy.copier import Copier, CopyProgress
 from tegula.hierarchy.copying import CopyReport
 from tegula.hierarchy.sources import Source, Sources, source_of
+from tegula.hierarchy.walking import arrays_below, opened
 from tegula.jobs.ledger import Ledger, is_ledger_key, share_of
 from tegula.jobs.managing import refuse_running
 from tegula.jobs.plans import Piece, Plan, Unit, fingerprint_of
@@ -33,7 +35,7 @@ from tegula.stores.targets.opening import options_of_both
 from tegula.stores.targets.paths import location_of
 
 if TYPE_CHECKING:
-    from tegula.arrays.arguments import SourceLike
+    from tegula.arrays.arguments import Missing, SourceLike
 
 __all__ = ["CopyProgress", "CopyReport", "copy"]
 
@@ -54,6 +56,7 @@ def copy(
     runner: Any = None,
     workers: int | None = None,
     part: tuple[int, int] | None = None,
+    missing_chunks: Missing | None = None,
 ) -> CopyReport:
     """Copy an array, a table, or a group with everything below it, without decoding chunks.
 
@@ -85,6 +88,9 @@ def copy(
         Resume a copy that was interrupted, or begin one that can be resumed.
     runner, workers, part : optional
         How the work is done, and which part of it, as for `tegula.convert`.
+    missing_chunks : {"fill", "error"}, optional
+        ``"error"`` refuses to copy arrays of which a chunk, or an inner chunk of a shard, is not stored. By default the
+        node says it, or else the setting.
 
     Returns
     -------
@@ -108,6 +114,7 @@ def copy(
     >>> report.arrays, report.groups
     (2, 1)
     """
+    _refuse_incomplete(source, missing_chunks, storage_options)
     where: dict[str, Any] = {"storage_options": storage_options, "target_storage_options": target_storage_options}
     if not resume and runner is None and workers is None and part is None:
         return copying.copy(
@@ -122,6 +129,16 @@ def copy(
     ):
         job = _Job(store, old, new_store, new, Ledger(new_store, new, share), progress)
         return job.run(who, overwrite, resume or part is not None)
+
+
+def _refuse_incomplete(source: Any, missing_chunks: Missing | None, options: Mapping[str, Any] | None) -> None:
+    """Refuse a source of which a chunk is not stored, if that is an error for what would read it."""
+    said = getattr(source, "missing_chunks", None) if missing_chunks is None else engine.missing_rule(missing_chunks)
+    if (said or config.current().missing_chunks) == "fill":
+        return
+    with suppress(MetadataError, UnsupportedError), opened(source, "", True, options, missing_chunks) as node:
+        for _, array in arrays_below(node, {}, implicit=True):
+            engine.check_complete(array.stored)
 
 
 class _Job:

@@ -18,6 +18,7 @@ from tegula.engine.stored.array import StoredArray
 from tegula.engine.stored.visiting import cells, check_number, is_inside
 from tegula.errors import CodecError, StoreError
 from tegula.references.planning import PlannedArray
+from tegula.stores.capabilities import stored_key
 
 __all__ = ["Chunk", "chunks_of"]
 
@@ -127,7 +128,7 @@ def _batch(array: PlannedArray, batch: list[Stored], threshold: int) -> Iterator
         if probed or chunk.length < threshold:
             to_read.append(chunk)
         else:
-            yield chunk
+            yield chunk._replace(key=stored_key(source.store, chunk.key))
     for chunk, data in _read(source, to_read):
         if probed and has_old_zstd(data):
             yield _encoded(array, chunk.coords, _decoded(array, chunk.coords))

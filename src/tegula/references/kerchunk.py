@@ -20,6 +20,7 @@ from tegula.references.planning import PlannedArray, PlannedGroup
 from tegula.references.report import ReferenceReport
 from tegula.runtime.optional import library
 from tegula.stores import Store
+from tegula.stores.capabilities import stored_key
 from tegula.stores.references.parquet import INDEX, record_key
 
 __all__ = ["json_references", "write_parquet"]
@@ -113,7 +114,8 @@ def _write_rows(store: Store, node: PlannedArray, base: str, chunks: Iterator[Ch
             for row in part:
                 place = int(row["number"]) - record * record_size
                 if row["key"] < 0:
-                    paths[place] = plain_location(base, source.key(_coords(int(row["number"]), counts)))
+                    key = source.key(_coords(int(row["number"]), counts))
+                    paths[place] = plain_location(base, stored_key(source.store, key))
                     offsets[place], sizes[place] = row["offset"], row["length"]
                 else:
                     inlined.seek(int(row["key"]))

@@ -19,7 +19,7 @@ from tegula.arrays.node import Node
 from tegula.engine.documents.implied_keys import members_unknown
 from tegula.engine.reading.costs import decoding_cost
 from tegula.errors import ConflictError, MetadataError, NotFoundError, StoreError, TegulaError, UnsupportedError
-from tegula.hierarchy.group import Group, open_node
+from tegula.hierarchy.group import Group, open_below
 from tegula.hierarchy.opening import open_table
 from tegula.server.consistency import Watch
 from tegula.stores.arguments import is_key
@@ -146,7 +146,9 @@ class Content:
         node = None
         if not path or is_key(path):
             try:
-                node = self._look_twice(path, lambda: open_node(self.store, self.store_path(path), read_only=True))
+                node = self._look_twice(
+                    path, lambda: open_below(self.store, self.store_path(path), self.root.path, read_only=True)
+                )
             except StoreError as error:
                 if not is_no_name(error):
                     raise
@@ -171,7 +173,7 @@ class Content:
         ConflictError
             If it has changed already.
         """
-        return Watch(self.store, [(node.path, node.metadata) for node in nodes])
+        return Watch(nodes[0].store, [(node.path, node.metadata) for node in nodes])
 
     def kind(self, path: str) -> str | None:
         """Return ``"array"``, ``"group"`` or ``"table"``, or ``None`` if there is no node at a path."""
@@ -252,7 +254,7 @@ class Content:
         """Return a function that raises `ConflictError` if the documents of an array have changed since this call."""
         watch = self._watches.get(array)
         if watch is None:
-            watch = self._look_at_documents(array, lambda: Watch(self.store, [(array.path, array.metadata)]))
+            watch = self._look_at_documents(array, lambda: Watch(array.stored.store, [(array.path, array.metadata)]))
             self._watches[array] = watch
         return partial(self._look_at_documents, array, watch.check)
 
@@ -321,10 +323,8 @@ class Content:
         node = self.view.array_at(path)
         cast = None if node is None else self._cast(node, to)
         coords = None if cast is None else cast.coords(inner)
-        stored = "" if cast is None or coords is None else cast.stored_key(coords)
-        if cast is None or coords is None or not stored:
+        if node is None or cast is None or coords is None or not (stored := node.place_of(cast.stored_key(coords))):
             return None
-        assert node is not None  # there is a cast of it
         mark, chunk_coords, needs_value = _digest(node, to), coords, cast.is_read_whole
 
         def make(data: bytes) -> bytes:

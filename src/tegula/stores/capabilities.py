@@ -55,6 +55,7 @@ __all__ = [
     "delete_if",
     "is_link",
     "lock",
+    "stored_key",
     "unchanged",
 ]
 
@@ -397,8 +398,13 @@ class Translating(ABC):
         """Return the key that the other store has for a value; `key` itself if there is none, or if it is that key."""
 
     @abstractmethod
-    def source(self) -> tuple[Any, str]:
-        """Return the other store, and the path in it of everything that is shown."""
+    def source(self, path: str) -> tuple[Any, str]:
+        """Return a store that holds the node at a path as it is stored, and its path there, to copy it."""
+
+
+def stored_key(store: Any, key: str) -> str:
+    """Return the key under which a value is stored, if a store shows values of another one; otherwise `key`."""
+    return store.stored_key(key) if isinstance(store, Translating) else key
 
 
 class SizedListing(ABC):

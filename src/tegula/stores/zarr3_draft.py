@@ -13,7 +13,7 @@ from tegula.stores.capabilities import Translating
 from tegula.stores.interface import Store
 from tegula.stores.read_only import ReadOnlyStore
 
-__all__ = ["DraftStore"]
+__all__ = ["DraftPart", "DraftStore"]
 
 _DOCUMENT: Final = "zarr.json"
 _META, _DATA = "meta/root", "data/root"
@@ -23,11 +23,11 @@ _IMPLICIT: Final = b"implicit"  # the generation of a group that has members and
 
 
 class DraftStore(ReadOnlyStore, Translating):
-    """A view of another store that holds a hierarchy of a draft of Zarr v3 (2019 to 2022).
+    """A view of another store that holds a hierarchy of a draft of Zarr v3 (2019 to 2022), at the same path.
 
     ``a/zarr.json`` is ``meta/root/a.array.json`` or ``meta/root/a.group.json``, with ``zarr_format`` and ``node_type``
     before the members that it has, and ``a/c0/1`` is ``data/root/a/c0/1``. A group without a document has one with
-    these two members only.
+    these two members only. There are no keys outside of the hierarchy.
 
     Parameters
     ----------
@@ -65,15 +65,15 @@ class DraftStore(ReadOnlyStore, Translating):
 
     @property
     def url(self) -> str:
-        """The URL of the hierarchy."""
-        return f"{self.store.url}/{self.prefix}".rstrip("/")
+        """The URL of the other store."""
+        return self.store.url
 
     @property
     def identity(self) -> object:
         """The identity of the other store, with a mark of the view."""
         inner = self.store.identity
         if isinstance(inner, str):
-            return identities.location(inner, self.prefix) + "?zarr3_draft"
+            return f"{inner}?zarr3_draft={self.prefix}"
         return identities.shared(inner, id(inner), "zarr3_draft", self.prefix)
 
     @property
@@ -83,8 +83,8 @@ class DraftStore(ReadOnlyStore, Translating):
 
     @property
     def values_url(self) -> str | None:  # type: ignore[override]
-        """The URL of the chunks; see `Readable.values_url`."""
-        return None if self.store.values_url is None else f"{self.store.values_url}{self.prefix}{_DATA}/"
+        """The URL of the other store, to which `stored_key` is added; see `Readable.values_url`."""
+        return self.store.values_url
 
     # --- keys
 
@@ -97,21 +97,32 @@ class DraftStore(ReadOnlyStore, Translating):
             return next(filter(self.store.exists, documents), key)
         return self._chunk(key) or key
 
+    def _inner(self, key: str) -> str | None:
+        """Return a key without the prefix of the hierarchy; ``None`` if it lies outside."""
+        return check_key(key)[len(self.prefix) :] if key.startswith(self.prefix) else None
+
     def _chunk(self, key: str) -> str | None:
         """Return the key of a chunk in the other store; ``None`` if it can't be one."""
-        return f"{self.prefix}{_DATA}/{key}" if _CHUNK.search(check_key(key)) else None
+        inner = self._inner(key)
+        return None if inner is None or not _CHUNK.search(inner) else f"{self.prefix}{_DATA}/{inner}"
 
     def _documents(self, key: str) -> list[str] | None:
         """Return the keys of the documents that an array or a group may have; ``None`` if `key` is no document's."""
-        if key != _DOCUMENT and not check_key(key).endswith("/" + _DOCUMENT):
+        inner = self._inner(key)
+        if inner is None or (inner != _DOCUMENT and not inner.endswith("/" + _DOCUMENT)):
             return None
-        node = key[: -len(_DOCUMENT)].rstrip("/")
-        place = f"{self.prefix}{_META}/{node}".rstrip("/")
+        place = f"{self.prefix}{_META}/{inner[: -len(_DOCUMENT)]}".rstrip("/")
         return [f"{place}.{kind}{self.suffix}" for kind in _KINDS]
 
-    def source(self) -> tuple[Store, str]:
-        """Return the other store, and the path of the hierarchy in it."""
-        return self.store, self.prefix.rstrip("/")
+    def _outer(self, key: str, tree: str) -> str:
+        """Return the key that is shown for one in a tree of the other store."""
+        return self.prefix + key[len(f"{self.prefix}{tree}/") :]
+
+    def source(self, path: str) -> tuple[Store, str]:
+        """Return a store that holds a node as a hierarchy of its own, and the path in it; see `Translating.source`."""
+        root = self.prefix.rstrip("/")
+        inner = path[len(self.prefix) :]
+        return (self.store, root) if path == root else (DraftPart(self.store, self.prefix, inner), "")
 
     # --- reading
 
@@ -159,11 +170,11 @@ class DraftStore(ReadOnlyStore, Translating):
 
     def _has_members(self, key: str) -> bool:
         """Return whether there are documents below a node, given the key of its own document."""
-        if not self.store.listable:
-            return key == _DOCUMENT  # the hierarchy has a root
-        prefix = key.removesuffix(_DOCUMENT)
-        keys, prefixes = self.store.list_dir(f"{self.prefix}{_META}/{prefix}")
-        return not prefix or bool(keys or prefixes)
+        inner = key[len(self.prefix) :].removesuffix(_DOCUMENT)
+        if not inner or not self.store.listable:
+            return not inner  # the hierarchy has a root
+        keys, prefixes = self.store.list_dir(f"{self.prefix}{_META}/{inner}")
+        return bool(keys or prefixes)
 
     def size(self, key: str) -> int | None:
         """Return the length of a document or chunk in bytes."""
@@ -183,9 +194,9 @@ class DraftStore(ReadOnlyStore, Translating):
 
     # --- listings
 
-    def _names(self, prefix: str) -> Iterator[str]:
-        """Yield the names of the nodes directly below a prefix, some of them twice."""
-        base = f"{self.prefix}{_META}/{prefix}"
+    def _names(self, inner: str) -> Iterator[str]:
+        """Yield the names of the nodes directly below a prefix of the hierarchy, some of them twice."""
+        base = f"{self.prefix}{_META}/{inner}"
         keys, prefixes = self.store.list_dir(base)
         yield from (name[len(base) : -1] for name in prefixes)
         for key in keys:
@@ -201,32 +212,38 @@ class DraftStore(ReadOnlyStore, Translating):
 
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
         """Return the keys and the prefixes directly below `prefix`, each sorted."""
-        nodes = {f"{prefix}{name}/" for name in self._names(check_prefix(prefix))}
-        base = f"{self.prefix}{_DATA}/"
-        keys, prefixes = self.store.list_dir(f"{base}{prefix}")
-        found = [key[len(base) :] for key in keys if _CHUNK.search(key)]
+        if not check_prefix(prefix).startswith(self.prefix):
+            return super().list_dir(prefix)
+        inner = prefix[len(self.prefix) :]
+        nodes = {f"{prefix}{name}/" for name in self._names(inner)}
+        keys, prefixes = self.store.list_dir(f"{self.prefix}{_DATA}/{inner}")
+        found = [self._outer(key, _DATA) for key in keys if _CHUNK.search(key)]
         if nodes or self.exists(f"{prefix}{_DOCUMENT}"):
             found.append(f"{prefix}{_DOCUMENT}")
-        return sorted(found), sorted(nodes.union(below[len(base) :] for below in prefixes))
+        return sorted(found), sorted(nodes.union(self._outer(below, _DATA) for below in prefixes))
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
         """Yield every key that starts with `prefix`."""
+        if not check_prefix(prefix).startswith(self.prefix):
+            yield from self.list_prefix(self.prefix) if self.prefix.startswith(prefix) else ()
+            return
+        inner = prefix[len(self.prefix) :]
         base = f"{self.prefix}{_META}/"
-        above = check_prefix(prefix).rstrip("/")
+        above = inner.rstrip("/")
         nodes = {above} if self.exists(f"{prefix}{_DOCUMENT}") else set()
-        for key in self.store.list_prefix(f"{base}{prefix}"):
+        for key in self.store.list_prefix(f"{base}{inner}"):
             node = self._node_of(key[len(base) :])
             while node and node not in nodes and len(node) > len(above):
                 nodes.add(node)
                 node = node.rpartition("/")[0]
-        yield from (f"{node}/{_DOCUMENT}".lstrip("/") for node in nodes)
-        base = f"{self.prefix}{_DATA}/"
-        yield from (key[len(base) :] for key in self.store.list_prefix(f"{base}{prefix}") if _CHUNK.search(key))
+        yield from (self.prefix + f"{node}/{_DOCUMENT}".lstrip("/") for node in nodes)
+        chunks = self.store.list_prefix(f"{self.prefix}{_DATA}/{inner}")
+        yield from (self._outer(key, _DATA) for key in chunks if _CHUNK.search(key))
 
     def prefixes_with(self, prefix: str, names: Sequence[str]) -> Iterator[str]:
         """Yield, sorted, the prefixes directly below `prefix` under which one of `names` has a value."""
-        if _DOCUMENT in names:
-            return iter(sorted({f"{prefix}{name}/" for name in self._names(check_prefix(prefix))}))
+        if _DOCUMENT in names and check_prefix(prefix).startswith(self.prefix):
+            return iter(sorted({f"{prefix}{name}/" for name in self._names(prefix[len(self.prefix) :])}))
         return super().prefixes_with(prefix, names)
 
     def close(self) -> None:
@@ -238,3 +255,86 @@ class DraftStore(ReadOnlyStore, Translating):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.store!r}, {self.prefix!r})"
+
+
+class DraftPart(ReadOnlyStore):
+    """A node of a draft's hierarchy, and all below it, as a hierarchy of its own, with the keys that this has stored.
+
+    Parameters
+    ----------
+    store : Store
+        The store of the hierarchy.
+    prefix : str
+        The prefix of the hierarchy.
+    node : str
+        The path of the node in the hierarchy, not of its root.
+
+    Examples
+    --------
+    >>> from tegula.stores import MemoryStore
+    >>> store = MemoryStore({"zarr.json": b"1", "meta/root/g/a.array.json": b"2", "data/root/g/a/c0": b"3"})
+    >>> sorted(DraftPart(store, "", "g/a").list())
+    ['data/root/c0', 'meta/root.array.json', 'zarr.json']
+    """
+
+    why_read_only = DraftStore.why_read_only
+
+    def __init__(self, store: Store, prefix: str, node: str) -> None:
+        self.store, self.prefix, self.node = store, check_prefix(prefix), node
+        self.concurrency, self.listable = store.concurrency, store.listable
+        self.single_writer, self.fresh_generations = store.single_writer, store.fresh_generations
+        self.visits_all_keys = store.visits_all_keys
+        self.in_memory, self.in_archive = store.in_memory, store.in_archive
+
+    @property
+    def url(self) -> str:
+        """The URL of the node."""
+        return f"{self.store.url}/{self.prefix}{self.node}"
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the values of the other store are private; see `Readable.is_private`."""
+        return self.store.is_private
+
+    def _stored(self, key: str) -> str | None:
+        """Return the key, or prefix, in the other store; ``None`` if nothing there is shown under it."""
+        for tree in (_META, _DATA):
+            # `meta/root.array.json` is a document, `meta/root/` and `data/root/` begin all other keys
+            if key.startswith((f"{tree}/", f"{tree}.")):
+                return f"{self.prefix}{tree}/{self.node}{key[len(tree) :]}"
+        return self.prefix + key if key == _DOCUMENT else None
+
+    def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
+        """Return a document, or the bytes of a chunk; see `Store.get`."""
+        stored = self._stored(check_key(key))
+        if stored is None:
+            return (None, ABSENT) if with_generation else None
+        return (
+            self.store.get(stored, byte_range, with_generation=True)
+            if with_generation
+            else self.store.get(stored, byte_range)
+        )
+
+    def size(self, key: str) -> int | None:
+        """Return the length of a value in bytes."""
+        stored = self._stored(check_key(key))
+        return None if stored is None else self.store.size(stored)
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        """Yield every key that starts with `prefix`."""
+        return (key for key in self._keys() if key.startswith(check_prefix(prefix)))
+
+    def _keys(self) -> Iterator[str]:
+        yield _DOCUMENT
+        for tree in (_META, _DATA):
+            node = f"{self.prefix}{tree}/{self.node}"
+            beside = self.store.list_dir(node.rpartition("/")[0] + "/")[0] if tree == _META else ()
+            yield from (tree + key[len(node) :] for key in beside if key.startswith(node + "."))
+            yield from (tree + key[len(node) :] for key in self.store.list_prefix(node + "/"))
+
+    def close(self) -> None:
+        """Close the other store."""
+        self.store.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.store, self.prefix, self.node)

@@ -18,6 +18,7 @@ from tegula.formats.layout import portable, without_blocks
 from tegula.metadata.masks import with_mask
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
 from tegula.stores import Store
+from tegula.stores.capabilities import stored_key
 
 __all__ = ["DOCUMENT", "ShownArray", "ShownGroup", "describe", "documents_of"]
 
@@ -128,6 +129,8 @@ class ShownArray:
         The array in its own format.
     described : ArrayMetadata, optional
         Its description in Zarr v3, by default that of `describe`.
+    shown_in : Store, optional
+        The store to which `key` refers, by default its own; another one, if its own is a view of that.
 
     Attributes
     ----------
@@ -140,11 +143,18 @@ class ShownArray:
     """
 
     def __init__(
-        self, store: Store, path: str, metadata: ArrayMetadata, described: ArrayMetadata | None = None
+        self,
+        store: Store,
+        path: str,
+        metadata: ArrayMetadata,
+        described: ArrayMetadata | None = None,
+        *,
+        shown_in: Store | None = None,
     ) -> None:
         self.metadata = metadata
         self.path = path
         self._store = store
+        self._is_viewed = shown_in is not None and shown_in is not store
         self._same = is_zarr3(metadata)
         self.described = described or (metadata if self._same else describe(metadata))
         self.document: bytes = (
@@ -193,7 +203,11 @@ class ShownArray:
 
     def key(self, coords: tuple[int, ...]) -> str:
         """Return the key of a stored chunk; ``""`` if its format has none."""
-        return self.stored.key(coords)
+        return self.place_of(self.stored.key(coords))
+
+    def place_of(self, key: str) -> str:
+        """Return the key by which the value is found that has a key in the store of the array."""
+        return stored_key(self._store, key) if self._is_viewed and key else key
 
     def shown_key(self, coords: tuple[int, ...]) -> str:
         """Return the key of a shown chunk, below the array."""

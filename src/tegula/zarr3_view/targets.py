@@ -7,6 +7,9 @@ from typing import Any
 
 from tegula import engine
 from tegula.arrays.node import Node
+from tegula.engine.documents.finding import members_of_folder
+from tegula.engine.documents.reading import read_many
+from tegula.errors import TegulaError
 from tegula.formats import find_format
 from tegula.hierarchy.drafts import found_at
 from tegula.hierarchy.viewed import store_to_read
@@ -35,14 +38,17 @@ def shown(target: Any, path: str, read_only: bool, storage_options: Mapping[str,
         check_options(target, storage_options)
         target, prefix = target.store, target.path
     store = store_to_read(target, read_only=read_only, storage_options=storage_options)
-    store, found, metadata = found_at(store, "/".join(part for part in (prefix, path) if part), node_at)
-    if metadata is None or metadata.format == "zarr3":
+    store, found, metadata = found_at(store, "/".join(part for part in (prefix, path) if part), engine.read_node)
+    if metadata is None or (metadata.format == "zarr3" and not _is_mixed(store, found, metadata)):
         return store, found
     own = find_format(metadata.format)
     return Zarr3View(store, found, format=own.name, writable=own.writable and own.has_groups), ""
 
 
-def node_at(store: Store, path: str) -> NodeMetadata | None:
-    """Return the metadata of the node at a path, implicit groups included; ``None`` if there is none."""
-    found = engine.read_metadata(store, path)
-    return found if found is not None else engine.implicit_group(store, path, None, deep=True)
+def _is_mixed(store: Store, path: str, metadata: NodeMetadata) -> bool:
+    """Return whether a folder, which is no group of its own, has members that are not Zarr v3."""
+    if metadata.documents or not store.listable:
+        return False
+    members = [member[:-1] for member in members_of_folder(store, f"{path}/" if path else "")]
+    nodes = read_many(store, members)
+    return any(isinstance(node, TegulaError) or (node is not None and node.format != "zarr3") for node in nodes)

@@ -14,7 +14,8 @@ from tegula.codecs.equivalence import decode_alike
 from tegula.engine.nodes.deleting import remove_array
 from tegula.errors import ConflictError, MetadataError, ReadOnlyError, TegulaError, UnsupportedError
 from tegula.formats import find_format, parse
-from tegula.hierarchy.group import open_node
+from tegula.hierarchy.drafts import found_at
+from tegula.hierarchy.group import open_below
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
 from tegula.stores import ABSENT, ByteRange, Generation, Store
 from tegula.stores.arguments import check_key, check_prefix, clip_range, flat_view
@@ -89,12 +90,9 @@ class Zarr3View(Store):
         """
         if not again and path in self._nodes:
             return self._nodes[path]
-        place = self._place(path)
-        metadata = engine.read_metadata(self.store, place)
-        if metadata is None:
-            metadata = engine.implicit_group(self.store, place, None, deep=True)
+        store, place, metadata = found_at(self.store, self._place(path), engine.read_node, self.path)
         try:
-            shown = self._shown(path, place, metadata)
+            shown = self._shown(path, store, place, metadata)
         except TegulaError as error:
             error.within(path=f"{self.store.url}/{place}".rstrip("/"))
             raise
@@ -106,7 +104,7 @@ class Zarr3View(Store):
         self._nodes[path] = shown
         return shown
 
-    def _shown(self, path: str, place: str, metadata: NodeMetadata | None) -> Shown | None:
+    def _shown(self, path: str, store: Store, place: str, metadata: NodeMetadata | None) -> Shown | None:
         if metadata is None:
             return None
         if isinstance(metadata, ArrayMetadata):
@@ -115,9 +113,9 @@ class Zarr3View(Store):
                 return known
             made = self._made.get(path)
             if made is None or not _fits(metadata, made):
-                return ShownArray(self.store, place, metadata)
+                return ShownArray(store, place, metadata, shown_in=self.store)
             described = replace(describe(metadata), codecs=made.codecs, keys=made.keys)
-            return ShownArray(self.store, place, metadata, described)
+            return ShownArray(store, place, metadata, described)
         return ShownGroup(metadata, self._consolidated(path, place, metadata))
 
     def _consolidated(
@@ -259,7 +257,7 @@ class Zarr3View(Store):
 
     def _names(self, path: str) -> list[str]:
         """Return the names of the members of a group or table."""
-        found: Any = open_node(self.store, self._place(path), read_only=True)
+        found: Any = open_below(self.store, self._place(path), self.path, read_only=True)
         return [] if found is None else [*(getattr(found, "names", None) or found)]
 
     def _below(self, path: str) -> Iterator[str]:

@@ -111,3 +111,12 @@ def test_consolidate_writes_the_metadata_of_all_members(source: Path, tmp_path: 
     assert {*document["consolidated_metadata"]["metadata"]} == {"x", "y"}
     assert "an array" in run("consolidate", f"{source}::x", code=1).stderr
     run("consolidate", tmp_path / "nothing", code=1)
+
+
+def test_commands_have_the_names_of_the_functions_too(source: Path, tmp_path: Path) -> None:
+    run("copy", source, tmp_path / "b.zarr")
+    assert tegula.compare(source, tmp_path / "b.zarr").equal
+    run("move", tmp_path / "b.zarr", tmp_path / "c.zarr")
+    run("statistics", tmp_path / "c.zarr")
+    run("delete", tmp_path / "c.zarr", "--yes")
+    assert not [*tmp_path.glob("[bc].zarr")]

@@ -27,7 +27,7 @@ _NAMES = (
 _LARGEST = 2**16
 _ROUNDING = {f"numcodecs.{name}" for name in ("quantize", "bitround", "fixedscaleoffset", "astype")}
 _MOST_CHUNKS = 500
-_FORMATS = ("zarr1", "zarr2", "zarr3", "bcolz", "n5")
+_FORMATS = ("zarr1", "zarr2", "zarr3", "bcolz", "n5", "zarr3_draft")
 
 
 def _is_document(key: str) -> bool:

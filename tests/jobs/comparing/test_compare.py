@@ -234,3 +234,17 @@ def test_progress() -> None:
     tegula.compare(group, group, progress=lambda *call: calls.append(call))
     assert [call for call in calls if call[1] == call[2]][-1] == ("y", 8, 8)
     assert ("x", VALUES.nbytes, VALUES.nbytes) in calls
+
+
+@pytest.mark.parametrize("format", ["zarr3", "zarr2", "n5"])
+def test_units_and_names_of_n5_are_those_of_other_formats(format: str) -> None:
+    units = {"units": ["nm", "nm", "um"], "resolution": [4, 4, 0.04], "other": 1}
+    values = np.arange(24, dtype="f4").reshape(2, 3, 4)
+    old = tegula.create_array({}, data=values, format="n5", dimension_names=["z", "y", "x"], attributes=units)
+    store = tegula.MemoryStore()
+    tegula.convert(old, store, format=format)
+    new = tegula.open(store, "r+")
+    assert tegula.compare(old, new).equal
+    assert tegula.checksum(old, attributes=True) == tegula.checksum(new, attributes=True)
+    new.attrs.update({"units": ["nm", "nm", "mm"]} if format == "n5" else {"dimension_units": ["1 m", "4 nm", "4 nm"]})
+    assert tegula.compare(old, new).counts == {"attributes": 1}

@@ -7,7 +7,7 @@ import pytest
 import tensorstore
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.tensorstore.recorded_errors import kind_and_code
+from tests.tensorstore.recorded_errors import value_or_error
 
 import tegula.tensorstore
 from tegula.metadata.data_types import as_data_type
@@ -80,18 +80,11 @@ def real_codec(chain: Any) -> Any:
     return tensorstore.CodecSpec({"driver": "zarr3", "codecs": chain})
 
 
-def outcome(call: Any) -> Any:
-    try:
-        return call()
-    except ValueError as error:
-        return kind_and_code(error)
-
-
 @settings(deadline=None, max_examples=200)
 @given(chains() | JUNK | st.lists(JUNK, max_size=2))
 def test_chains_are_read_the_same(chain: Any) -> None:
-    wanted = outcome(lambda: real_codec(chain).to_json()["codecs"])
-    assert outcome(lambda: CodecSpec({"driver": "zarr3", "codecs": chain}).to_json()["codecs"]) == wanted
+    wanted = value_or_error(lambda: real_codec(chain).to_json()["codecs"])
+    assert value_or_error(lambda: CodecSpec({"driver": "zarr3", "codecs": chain}).to_json()["codecs"]) == wanted
 
 
 @settings(deadline=None, max_examples=200)
@@ -108,7 +101,7 @@ def test_chains_are_merged_the_same(first: Any, second: Any) -> None:
         assert merged is not None
         return merged.to_json()
 
-    assert outcome(ours) == outcome(theirs)
+    assert value_or_error(ours) == value_or_error(theirs)
 
 
 @settings(deadline=None, max_examples=150)
@@ -132,7 +125,7 @@ def test_chains_are_completed_the_same(chain: Any, dtype: str, order: Any, read:
         codecs = json.loads(array.kvstore["zarr.json"])["codecs"]
         return codecs, array.chunk_layout.inner_order, array.chunk_layout.read_chunk.shape
 
-    assert outcome(lambda: created(tegula.tensorstore)) == outcome(lambda: created(tensorstore))
+    assert value_or_error(lambda: created(tegula.tensorstore)) == value_or_error(lambda: created(tensorstore))
 
 
 @given(chains())

@@ -2,7 +2,6 @@
 
 import json
 import zipfile
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 import tensorstore
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.tensorstore.recorded_errors import kind_and_code
+from tests.tensorstore.recorded_errors import outcome
 
 import tegula
 import tegula.tensorstore as ts
@@ -33,13 +32,6 @@ COMPRESSIONS = [
         {**BLOSC, "blocksize": 64, "cname": "zstd"},
     ),
 ]
-
-
-def outcome(call: Callable[[], Any]) -> Any:
-    try:
-        return "ok", call()
-    except Exception as error:
-        return "error", kind_and_code(error)
 
 
 def some(**members: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:

@@ -10,7 +10,16 @@ from typing import Annotated
 import typer
 
 from tegula.cli.progress import progress_line
-from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, as_options, print_json, print_line, print_message
+from tegula.cli.reporting import (
+    AllowPickle,
+    AsJson,
+    MissingChunks,
+    QuietButJson,
+    as_options,
+    print_json,
+    print_line,
+    print_message,
+)
 from tegula.cli.running import Dask, Ledger, Workers, runner_options
 from tegula.cli.targets import Node, StorageOptions, open_target, split_target, target_argument
 from tegula.errors import TegulaError
@@ -26,6 +35,7 @@ def check(
     repair: Annotated[bool, typer.Option("--repair", help="Repair what can be repaired without loss.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be repaired.")] = False,
     allow_pickle: AllowPickle = False,
+    missing_chunks: MissingChunks = None,
     workers: Workers = None,
     dask: Dask = None,
     ledger: Ledger = None,
@@ -65,7 +75,7 @@ def check(
             allow_pickle=allow_pickle,
             storage_options=dict(storage_option or ()),
             ledger=ledger,
-            **runner_options(workers, dask),
+            **{"missing_chunks": missing_chunks, **runner_options(workers, dask)},
         )
     # print the report: findings to standard output, failed repairs to standard error
     if as_json:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tegula.cli.progress import progress_line
-from tegula.cli.reporting import AllowPickle, AsJson, print_json, print_message
+from tegula.cli.reporting import AllowPickle, AsJson, MissingChunks, print_json, print_message
 from tegula.cli.running import Dask, Ledger, Workers, runner_options
 from tegula.cli.targets import StorageOptions, Target, open_target
 from tegula.display.layout import columns
@@ -25,6 +25,7 @@ def checksum(
     as_json: AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the checksum of PATH itself.")] = False,
     allow_pickle: AllowPickle = False,
+    missing_chunks: MissingChunks = None,
     storage_option: StorageOptions = None,
 ) -> None:
     """Print a checksum of the values, which does not depend on format, chunks or codecs.
@@ -35,7 +36,7 @@ def checksum(
     The exit code is 1 if an array could not be read.
     """
     with (
-        open_target(target, "r", storage_option, allow_pickle=allow_pickle) as node,
+        open_target(target, "r", storage_option, allow_pickle=allow_pickle, missing_chunks=missing_chunks) as node,
         progress_line(quiet, node) as progress,
     ):
         how = {"ledger": ledger, **runner_options(workers, dask)}

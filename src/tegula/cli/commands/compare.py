@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tegula.cli.progress import progress_line
-from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, print_json, print_line, print_message
+from tegula.cli.reporting import AllowPickle, AsJson, MissingChunks, QuietButJson, print_json, print_line, print_message
 from tegula.cli.running import Dask, Ledger, Workers, runner_options
 from tegula.cli.targets import (
     Setting,
@@ -37,6 +37,7 @@ def compare(
     as_json: AsJson = False,
     quiet: QuietButJson = False,
     allow_pickle: AllowPickle = False,
+    missing_chunks: MissingChunks = None,
     storage_option: StorageOptions = None,
     second_storage_option: Annotated[
         list[Setting] | None,
@@ -57,8 +58,12 @@ def compare(
             first, second, storage_option, second_storage_option, "second_storage_options"
         )
         with (
-            open_target(first, "r", storage_option, allow_pickle=allow_pickle) as first_node,
-            open_target(second, "r", second_options, allow_pickle=allow_pickle) as second_node,
+            open_target(
+                first, "r", storage_option, allow_pickle=allow_pickle, missing_chunks=missing_chunks
+            ) as first_node,
+            open_target(
+                second, "r", second_options, allow_pickle=allow_pickle, missing_chunks=missing_chunks
+            ) as second_node,
             progress_line(quiet, first_node) as progress,
         ):
             options = {"ledger": ledger, **runner_options(workers, dask)}

@@ -17,7 +17,7 @@ from tegula.cli.completion import complete_codecs
 from tegula.cli.files import output
 from tegula.cli.help import ENCODING, OUTPUT, WORK
 from tegula.cli.progress import progress_line
-from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, print_json, print_line, print_message
+from tegula.cli.reporting import AllowPickle, AsJson, MissingChunks, QuietButJson, print_json, print_line, print_message
 from tegula.cli.running import Dask, MaxMemory, Part, Resume, VisibleEarly, Workers, resume_argument, runner_options
 from tegula.cli.targets import (
     StorageOptions,
@@ -107,6 +107,7 @@ def convert(
         bool, typer.Option("--verify", help="Read the result back and compare it with the source.")
     ] = False,
     allow_pickle: AllowPickle = False,
+    missing_chunks: MissingChunks = None,
     consolidated: Annotated[
         bool | None,
         _encoding(help="Write consolidated metadata. [default: if SOURCE has it]", show_default=False),
@@ -178,7 +179,7 @@ def convert(
         if file is not None and file.parent.exists() and not replaced:
             stream = stack.enter_context(output(file))
         with (
-            open_target(source, "r", storage_option, allow_pickle=allow_pickle) as node,
+            open_target(source, "r", storage_option, allow_pickle=allow_pickle, missing_chunks=missing_chunks) as node,
             progress_line(
                 quiet,
                 node,

@@ -13,7 +13,7 @@ from tegula.arrays.array import Array
 from tegula.cli.commands.convert import parse_codecs, parse_lengths, parse_option, parse_rules
 from tegula.cli.help import ENCODING
 from tegula.cli.progress import progress_line
-from tegula.cli.reporting import AsJson, QuietButJson, print_json, print_line, print_message
+from tegula.cli.reporting import AsJson, MissingChunks, QuietButJson, print_json, print_line, print_message
 from tegula.cli.running import Dask, MaxMemory, Part, Resume, VisibleEarly, Workers, resume_argument, runner_options
 from tegula.cli.targets import (
     StorageOptions,
@@ -107,6 +107,7 @@ def downsample(
     part: Part = None,
     visible_early: VisibleEarly = False,
     max_memory: MaxMemory = None,
+    missing_chunks: MissingChunks = None,
     as_json: AsJson = False,
     quiet: QuietButJson = False,
     storage_option: StorageOptions = None,
@@ -150,7 +151,9 @@ def downsample(
         options["target_storage_options"] = target_options
     options["resume"] = resume_argument(resume, split_target(source)[0] if store is None else store)
     # write the levels
-    with open_target(source, "r" if target is not None or dry_run else "r+", storage_option) as node:
+    with open_target(
+        source, "r" if target is not None or dry_run else "r+", storage_option, missing_chunks=missing_chunks
+    ) as node:
 
         @cache
         def planned() -> Pyramid:

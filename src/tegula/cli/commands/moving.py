@@ -14,7 +14,7 @@ import typer
 
 from tegula.arrays.array import Array
 from tegula.cli.progress import byte_line
-from tegula.cli.reporting import AsJson, QuietButJson, print_json
+from tegula.cli.reporting import AsJson, MissingChunks, QuietButJson, print_json
 from tegula.cli.running import Dask, Part, Resume, Workers, runner_options
 from tegula.cli.targets import (
     StorageOptions,
@@ -61,6 +61,7 @@ def cp(
     workers: Workers = None,
     dask: Dask = None,
     part: Part = None,
+    missing_chunks: MissingChunks = None,
     as_json: AsJson = False,
     quiet: QuietButJson = False,
     storage_option: StorageOptions = None,
@@ -81,7 +82,7 @@ def cp(
         report = copy(
             origin, store, path=inner, overwrite=overwrite, progress=progress,
             storage_options=origin_options, target_storage_options=options, resume=resume, part=part,
-            **runner_options(workers, dask),
+            **{"missing_chunks": missing_chunks, **runner_options(workers, dask)},
         )  # fmt: skip
     _print(report, "copied", as_json, quiet)
 

@@ -9,7 +9,7 @@ import typer
 
 from tegula.cli.files import on_terminal
 from tegula.cli.progress import progress_line
-from tegula.cli.reporting import AllowPickle, AsJson, QuietButJson, Raw, print_json, print_message
+from tegula.cli.reporting import AllowPickle, AsJson, MissingChunks, QuietButJson, Raw, print_json, print_message
 from tegula.cli.running import Dask, Ledger, Workers, runner_options
 from tegula.cli.targets import StorageOptions, Target, open_target
 from tegula.display.layout import cells_of, columns, cut
@@ -34,6 +34,7 @@ def stats(
     as_json: AsJson = False,
     quiet: QuietButJson = False,
     allow_pickle: AllowPickle = False,
+    missing_chunks: MissingChunks = None,
     storage_option: StorageOptions = None,
 ) -> None:
     """Print count, missing values, minimum, maximum, mean, standard deviation and a histogram.
@@ -46,7 +47,7 @@ def stats(
     The exit code is 1 if an array could not be read.
     """
     with (
-        open_target(target, "r", storage_option, allow_pickle=allow_pickle) as node,
+        open_target(target, "r", storage_option, allow_pickle=allow_pickle, missing_chunks=missing_chunks) as node,
         progress_line(quiet, node) as progress,
     ):
         result = statistics(node, raw=raw, progress=progress, ledger=ledger, **runner_options(workers, dask))

@@ -7,21 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from tegula.codecs import EMPTY, CodecChain, Sharding
 from tegula.codecs.serializers.sharding import InnerChain
+from tegula.engine.concurrency.pool import for_each
 from tegula.engine.concurrency.retries import back_off
 from tegula.engine.copying.chunk_copies import part_of
-from tegula.engine.reading.executors import read_anew
+from tegula.engine.reading.executors import read_anew, read_part
 from tegula.engine.stored.array import StoredArray
+from tegula.engine.stored.visiting import cells, check_number
 from tegula.errors import CodecError, StoreError, TegulaError, UnsupportedError
 from tegula.indexing import basic
 from tegula.stores import ByteRange, Generation
 
-__all__ = ["Fault", "Verdict", "ends_with_length", "verify_chunk"]
+__all__ = ["Fault", "Verdict", "check_complete", "ends_with_length", "verify_chunk"]
 
 _WHOLE: Final = 2**24  # a shard of up to this many bytes is read as a whole; a larger one by single inner chunks,
 # or by this many bytes at once in a remote store
@@ -75,6 +78,32 @@ class Verdict:
         """Add a fault."""
         if len(self.faults) < _MOST_FAULTS:
             self.faults.append(Fault(kind, str(message)))
+
+
+def check_complete(array: StoredArray) -> None:
+    """Look for every chunk of an array of which none may be missing, and decode shards to see their inner chunks.
+
+    Raises
+    ------
+    NotFoundError
+        If a chunk, or an inner chunk of a shard, is not stored, and that is an error.
+    UnsupportedError
+        If the grid has more than ``max_chunks`` chunks.
+    """
+    metadata = array.metadata
+    if not array.is_strict or metadata.dense:
+        return
+    counts = metadata.grid.counts(metadata.shape)
+    check_number(array, prod(counts), "looking for every chunk")
+    region = metadata.grid.region if array.chain.sharding is not None else None
+
+    def look(coords: Shape) -> None:
+        if region is not None:
+            read_part(array, region(coords, metadata.shape))
+        elif (key := array.key(coords)) and not array.store.exists(key):
+            array.absent(coords)
+
+    for_each(look, cells([(0, count) for count in counts]), parallel=True, requests=array.store.concurrency)
 
 
 def verify_chunk(array: StoredArray, coords: Shape, key: str) -> Verdict | None:

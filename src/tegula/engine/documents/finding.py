@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
 from tegula.engine.concurrency.pool import gather
-from tegula.engine.documents.reading import fetch_documents
+from tegula.engine.documents.reading import fetch_documents, read_metadata
 from tegula.errors import StoreError, TegulaError
 from tegula.formats import FORMATS, Format, find_format
 from tegula.formats.documents import load_attributes
-from tegula.metadata.nodes import GroupMetadata
+from tegula.metadata.nodes import GroupMetadata, NodeMetadata
 from tegula.stores import Store
 
 __all__ = [
@@ -24,6 +24,17 @@ JOB_DIRECTORY: Final = ".tegula_job"
 _AHEAD = 16  # nodes that are looked up together, as a multiple of the requests under way
 _DEPTH, _LISTINGS = 4, 200  # levels and listings of a search in a directory, which may hold any files
 T = TypeVar("T")
+
+
+def read_node(store: Store, path: str) -> NodeMetadata | None:
+    """Read the metadata of the node at a path, implicit groups included; return ``None`` if there is none.
+
+    Raises
+    ------
+    MetadataError, UnsupportedError
+        If there are documents and they can't be read.
+    """
+    return read_metadata(store, path) or implicit_group(store, path, None, deep=True)
 
 
 def implicit_group(store: Store, path: str, format: str | None, *, deep: bool = False) -> GroupMetadata | None:

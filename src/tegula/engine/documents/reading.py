@@ -14,7 +14,7 @@ from tegula.formats.keys import NETCDF_KEY
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
 from tegula.runtime.deferred import Later
 from tegula.stores.arguments import Generation
-from tegula.stores.capabilities import Pinning, Translating
+from tegula.stores.capabilities import Pinning, stored_key
 from tegula.stores.interface import Store
 
 if TYPE_CHECKING:
@@ -277,8 +277,8 @@ def read_metadata(
                     return read_metadata(view, path, format, _Documents(view, path))
         if error.key is not None and not error.key.startswith(prefix):
             error.key = prefix + error.key
-        if error.key is not None and isinstance(store, Translating):
-            error.key = store.stored_key(error.key)
+        if error.key is not None:
+            error.key = stored_key(store, error.key)
         error.within(path=f"{store.url}/{path}".rstrip("/"))
         raise
 

@@ -15,7 +15,7 @@ from tegula import config
 from tegula.errors import CodecError, StoreError, TegulaError, not_stored, out_of_memory
 from tegula.runtime import frozen
 from tegula.runtime.deferred import Later
-from tegula.stores.capabilities import Anchoring, SizedListing, Translating
+from tegula.stores.capabilities import Anchoring, SizedListing, stored_key
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -315,8 +315,8 @@ class StoredArray(frozen.Frozen):
     def locate(self, error: TegulaError, key: str | None = None) -> None:
         """Add the array's URL and a key to an error that lacks them."""
         error.within(path=f"{self.store.url}/{self.prefix}".rstrip("/"), key=key)
-        if error.key is not None and isinstance(self.store, Translating):
-            error.key = self.store.stored_key(error.key)
+        if error.key is not None:
+            error.key = stored_key(self.store, error.key)
 
     def out_of_memory(self, error: MemoryError) -> StoreError:
         """Return the error for an operation that ran out of memory."""

@@ -42,7 +42,7 @@ from tegula.tables.columns import column_names
 from tegula.tables.table import Table
 
 if TYPE_CHECKING:
-    from tegula.arrays.arguments import SourceLike
+    from tegula.arrays.arguments import Missing, SourceLike
 
 __all__ = ["KINDS", "CheckReport", "Finding", "Progress", "check"]
 
@@ -66,6 +66,7 @@ def check(
     progress: Progress | None = None,
     announce: Callable[[Finding], None] | None = None,
     allow_pickle: bool = False,
+    missing_chunks: Missing | None = None,
     storage_options: Mapping[str, Any] | None = None,
     runner: Any = None,
     workers: int | None = None,
@@ -74,7 +75,7 @@ def check(
     """Check an array, or a group or table with all its members, for damaged, missing and stray data.
 
     Every document is parsed and every stored chunk decoded; one fault does not hide another. Chunks that are not stored
-    are faults if the node, or the setting, has ``missing_chunks="error"``. Nothing is changed unless `repair` is true:
+    are faults with ``missing_chunks="error"``. Nothing is changed unless `repair` is true:
     each finding then says what repairing would do. Memory is bounded by a few chunks, the names of
     the open groups, and the findings that are kept.
 
@@ -98,6 +99,9 @@ def check(
         Called with a finding before it is repaired.
     allow_pickle : bool
         Allow unpickling of chunks, which can run any code.
+    missing_chunks : {"fill", "error"}, optional
+        Whether chunks that are not stored, inner chunks of shards included, are faults. By default the node says it, or
+        else the setting.
     storage_options : mapping, optional
         Settings of the storage, if `source` is a URL; see `tegula.store_of`.
     runner, workers : optional
@@ -149,6 +153,8 @@ def check(
             raise ReadOnlyError('it was opened for reading; open it with mode="r+" to repair it', path=store.url)
         listed = listable(store, path, damaged=True)
         rule = source.missing_chunks if isinstance(source, (Array, Group, Table)) else None
+        if missing_chunks is not None:
+            rule = engine.missing_rule(missing_chunks)
         exam = Examination(listed, path, max_findings, one_at_a_time(progress), allow_pickle, rule)
         if listed is not store:
             message = "the store can't be listed, so only known keys are checked"
@@ -205,14 +211,15 @@ def _descend(visit: Visit, above: list[_OpenGroup]) -> None:
 
     `above` holds the open groups that contain it. In a remote store the members of a group are checked at once.
     """
-    exam, stack = visit.exam, [*above]
+    stack = [*above]
     _enter(visit, stack)
     # a stack, since a hierarchy may be deeper than Python's recursion limit
     while len(stack) > len(above):
         current = stack[-1]
+        exam = current.visit.exam
         if exam.store.is_remote and len(stack) <= _TOGETHER:
 
-            def examined(path: str, groups: list[_OpenGroup] = stack) -> Examination:
+            def examined(path: str, groups: list[_OpenGroup] = stack, exam: Examination = exam) -> Examination:
                 part = exam.part()
                 _descend(visited(part, path), groups)
                 return part

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from tegula.formats.keys import NETCDF_KEY
 from tegula.formats.leniency import corrected
 from tegula.formats.located.splicing import with_values
 from tegula.hierarchy.consolidating import replace_entry
+from tegula.hierarchy.drafts import elsewhere
 from tegula.hierarchy.group import Group
 from tegula.jobs.checking.findings import Examination, Repair
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
@@ -118,6 +119,8 @@ def visited(exam: Examination, path: str) -> Visit:
         try:
             node = _parsed(visit, fmt, main)
         except TegulaError as error:
+            if (found := _elsewhere(exam, path, error)) is not None:
+                return visited(found, path)
             failed.append((fmt, error.within(key=main)))
             continue
         if node is not None:
@@ -135,6 +138,16 @@ def visited(exam: Examination, path: str) -> Visit:
         _find_incomplete(visit)
     _compare(visit)
     return visit
+
+
+def _elsewhere(exam: Examination, path: str, error: TegulaError) -> Examination | None:
+    """Return an examination of the hierarchy of a draft whose entry point is at a path, with the same findings."""
+    if not isinstance(error, UnsupportedError):
+        return None
+    with suppress(MetadataError, UnsupportedError):  # which the entry point is said to be
+        if (found := elsewhere(exam.store, path, error)) is not None:
+            return replace(exam, store=found[0])
+    return None
 
 
 def _find_oddities(visit: Visit, fmt: Format) -> None:

@@ -35,7 +35,7 @@ from tegula.tables.columns import ORDER, column_names
 from tegula.tables.table import Table
 
 if TYPE_CHECKING:
-    from tegula.arrays.arguments import SourceLike
+    from tegula.arrays.arguments import Missing, SourceLike
 
 __all__ = ["Comparison", "Difference", "compare"]
 
@@ -228,6 +228,7 @@ def compare(
     max_differences: int = 10_000,
     progress: Progress | None = None,
     allow_pickle: bool = False,
+    missing_chunks: Missing | None = None,
     storage_options: Mapping[str, Any] | None = None,
     second_storage_options: Mapping[str, Any] | None = None,
     runner: Any = None,
@@ -260,6 +261,9 @@ def compare(
         Called with the path of an array, the bytes done, and its total bytes.
     allow_pickle : bool
         Allow unpickling of chunks, which can run any code.
+    missing_chunks : {"fill", "error"}, optional
+        What chunks that are not stored give, inner chunks of shards included: the fill value, or a `NotFoundError`. By
+        default the node says it, or else the setting.
     storage_options : mapping, optional
         Settings of the storage, if `first` is a URL; see `tegula.store_of`.
     second_storage_options : mapping, optional
@@ -301,8 +305,8 @@ def compare(
     operation = f"compare{' exactly' if exact else ''}"
     who = {"runner": runner, "workers": workers, "ledger": ledger}
     with (
-        opened(first, "", allow_pickle, storage_options) as one,
-        opened(second, "", allow_pickle, others) as other,
+        opened(first, "", allow_pickle, storage_options, missing_chunks) as one,
+        opened(second, "", allow_pickle, others, missing_chunks) as other,
         reading(operation, _CODE, [one, other], progress, partial(_pieces, one, other), **who) as reader,
     ):
         report = Comparison(one.location, other.location, exact)

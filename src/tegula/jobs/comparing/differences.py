@@ -95,6 +95,7 @@ def compare_box(one: Array, other: Array, box: Box, *, exact: bool, alike: bool)
     if not alike:
         return _decoded(one, other, box, exact)
     requests = max(one.store.concurrency, other.store.concurrency)
+    strict = one.stored.is_strict or other.stored.is_strict
     chunks = cells(one.metadata.grid.touched(box))
 
     def stores_same(coords: tuple[int, ...]) -> bool | None:
@@ -102,7 +103,7 @@ def compare_box(one: Array, other: Array, box: Box, *, exact: bool, alike: bool)
         keys = [(array.store, array.stored.key(coords)) for array in (one, other)]
         old, new = gather(lambda pair: pair[0].get(pair[1]) if pair[1] else None, keys, requests)
         if old is None and new is None and not one.metadata.dense and all(key for _, key in keys):
-            return None
+            return False if strict else None  # decoding says which chunk is not stored
         return old is not None and bool(old == new)
 
     def compared(coords: tuple[int, ...], same: bool | None) -> Differing:
@@ -201,6 +202,9 @@ def decodes_alike(one: Array, other: Array) -> bool:
         return False
     if not (old.dense or equal_fills(one, other, exact=True)):
         return False
+    strict = one.stored.is_strict or other.stored.is_strict
+    if strict and one.stored.chain.sharding is not None:
+        return False  # equal shards may lack the same inner chunks
     if old.codecs == new.codecs:
         return old.data_type == new.data_type
     return decode_alike(old.codecs, old.data_type, new.codecs, new.data_type)

@@ -14,9 +14,7 @@ from tegula.engine.nodes.creating import check_path, check_reserved
 from tegula.engine.nodes.replacing import replacing
 from tegula.errors import MetadataError, SelectionError, UnsupportedError
 from tegula.formats import find_format
-from tegula.hierarchy.group import Group
-from tegula.hierarchy.opening import open_stored as open_any
-from tegula.hierarchy.walking import with_known_members
+from tegula.hierarchy.walking import node_at, with_known_members
 from tegula.jobs.converting.recorded import convert_recorded, outline_recorded
 from tegula.jobs.ledger import share_of
 from tegula.jobs.recording import claimed
@@ -30,7 +28,6 @@ from tegula.jobs.runners.runner import running
 from tegula.jobs.units import Progress, one_at_a_time
 from tegula.stores.targets.opening import options_of_both
 from tegula.stores.targets.paths import address_of, location_of, refuse_overlap
-from tegula.tables.table import Table
 
 if TYPE_CHECKING:
     from tegula.arrays.arguments import (
@@ -38,6 +35,7 @@ if TYPE_CHECKING:
         CodecsLike,
         DTypeLike,
         FormatName,
+        Missing,
         ShardsLike,
         SourceLike,
         TargetLike,
@@ -66,6 +64,7 @@ def convert(
     verify: bool = False,
     progress: Progress | None = None,
     allow_pickle: bool = False,
+    missing_chunks: Missing | None = None,
     consolidated: bool | Literal["auto"] = "auto",
     storage_options: Mapping[str, Any] | None = None,
     target_storage_options: Mapping[str, Any] | None = None,
@@ -136,6 +135,9 @@ def convert(
         bytes that are read back. Several arrays may be under way at once.
     allow_pickle : bool
         Allow unpickling the source, and pickling objects if the format has no other codec for them.
+    missing_chunks : {"fill", "error"}, optional
+        What chunks that are not stored give, inner chunks of shards included: the fill value, or a `NotFoundError`. By
+        default the node says it, or else the setting.
     consolidated : {"auto", True, False}
         ``"auto"`` writes consolidated metadata to the groups that have it in the source, ``True`` also to the topmost
         group, ``False`` to none.
@@ -228,11 +230,7 @@ def convert(
 
     # the source, and the rules for it
     target_options = options_of_both(source, target, storage_options, target_storage_options)
-    node = (
-        source
-        if isinstance(source, (Array, Group, Table))
-        else open_any(source, allow_pickle=allow_pickle, storage_options=storage_options)
-    )
+    node = node_at(source, missing_chunks=missing_chunks, allow_pickle=allow_pickle, storage_options=storage_options)
     node = with_known_members(node)
     if consolidated not in ("auto", True, False):
         raise MetadataError(f"consolidated must be 'auto', True or False, not {consolidated!r:.40}")

@@ -13,7 +13,7 @@ from tegula.arrays.keywords import known_keywords
 from tegula.engine.stored.misplaced import refuse_misplaced
 from tegula.errors import MetadataError, TegulaError, UnsupportedError
 from tegula.hierarchy.group import Group, open_node
-from tegula.hierarchy.opening import open_stored as open_any
+from tegula.hierarchy.walking import node_at
 from tegula.jobs.downsampling.job import PyramidJob, group_at, other_variables
 from tegula.jobs.downsampling.levels import MOST_LEVELS, ZARR3, check_method, masks_of
 from tegula.jobs.ledger import share_of
@@ -43,10 +43,9 @@ from tegula.reductions.blocks import Reduction
 from tegula.stores import LocalStore, Store
 from tegula.stores.targets.opening import options_of_both
 from tegula.stores.targets.paths import address_of, clean, location_of
-from tegula.tables.table import Table
 
 if TYPE_CHECKING:
-    from tegula.arrays.arguments import ChunksLike, CodecsLike, Mode, ShardsLike, SourceLike, TargetLike
+    from tegula.arrays.arguments import ChunksLike, CodecsLike, Missing, ShardsLike, SourceLike, TargetLike
 
 __all__ = ["Level", "Pyramid", "downsample"]
 
@@ -116,6 +115,7 @@ def downsample(
     axes: Any = None,
     scale: Any = None,
     missing: Any = None,
+    missing_chunks: Missing | None = None,
     chunks: ChunksLike | Mapping[str, ChunksLike] = None,
     shards: ShardsLike | Mapping[str, ShardsLike] = None,
     codecs: CodecsLike | Mapping[str, CodecsLike] = None,
@@ -174,6 +174,9 @@ def downsample(
         Values that mark missing data, left out by mean and mode, like NaN and NaT; by default those of CF's
         attributes ``_FillValue`` and ``missing_value``, as for `tegula.statistics`. A block of such values
         only becomes the first of them, or NaN.
+    missing_chunks : {"fill", "error"}, optional
+        What chunks that are not stored give, inner chunks of shards included: the fill value, or a `NotFoundError`. By
+        default the node says it, or else the setting.
     chunks, shards, codecs : optional
         Those of the first level, as for `tegula.convert`; by default those of the array. Other levels have the same, as
         far as they are large enough.
@@ -234,10 +237,8 @@ def downsample(
     start, progress = perf_counter(), one_at_a_time(progress)
     # the source, and what to do with it
     target_options = options_of_both(source, target, storage_options, target_storage_options)
-    mode: Mode = "r" if target is not None or dry_run else "r+"
-    array = (
-        source if isinstance(source, Array | Group | Table) else open_any(source, mode, storage_options=storage_options)
-    )
+    mode: Literal["r", "r+"] = "r" if target is not None or dry_run else "r+"
+    array = node_at(source, mode, missing_chunks=missing_chunks, storage_options=storage_options)
     if not isinstance(array, Array):
         raise UnsupportedError("only arrays have pyramids; name an array in the group", path=array.location)
     check_method(method, array.dtype)

@@ -332,7 +332,9 @@ class PyramidJob:
                 ledger.read()
             before.stored.check_exists()  # the chunks of a deleted array would count as absent
             self._show(step, step.draft.size)
-            return self._published(step) if early is None else early
+            level = self._published(step) if early is None else early
+            level.missing_chunks = "fill"
+            return level
 
     def _published(self, step: Step) -> Array:
         """Write the documents of a level; with a ledger, they may have been written before an interruption."""
@@ -424,6 +426,7 @@ class PyramidJob:
         array = open_node(*self._where(name), None, read_only=False)
         if not isinstance(array, Array):
             raise NotFoundError("the array has been deleted", path=location_of(self._store, self._path_of(name)))
+        array.missing_chunks = "fill"
         return array
 
 

@@ -403,6 +403,7 @@ class ArrayJob:
         ledger.complete(piece)
         self._report_progress(planned, 2)
         written = Array(target.stored, target.path, read_only=True)
+        written.missing_chunks = "fill"
         same = not total["different"] and same_attributes(written, planned.target.metadata.attributes)
         return same, digest_of(written, total) if same else ""
 

@@ -99,7 +99,7 @@ def open_array(store: Store, path: str) -> Array:
     metadata = read_metadata(store, path, _FORMAT)
     if not isinstance(metadata, ArrayMetadata):
         raise NotFoundError("there is no temporary array", path=f"{store.url}/{path}")
-    return Array(stored_array(store, path, metadata), path, read_only=False)
+    return Array(stored_array(store, path, metadata, missing_chunks="fill"), path, read_only=False)
 
 
 def _described(shape: tuple[int, ...], chunks: tuple[int, ...], data_type: DataType) -> tuple[Format, ArrayMetadata]:

@@ -21,7 +21,7 @@ from tegula.reductions.moments import MOST_BINS, Bins, Moments, measure
 from tegula.tables.table import Table
 
 if TYPE_CHECKING:
-    from tegula.arrays.arguments import SourceLike
+    from tegula.arrays.arguments import Missing, SourceLike
 
 __all__ = ["Histogram", "Statistics", "short", "statistics", "statistics_of_blocks"]
 
@@ -240,6 +240,7 @@ def statistics(
     raw: bool = False,
     progress: Progress | None = None,
     allow_pickle: bool = False,
+    missing_chunks: Missing | None = None,
     storage_options: Mapping[str, Any] | None = None,
     runner: Any = None,
     workers: int | None = None,
@@ -268,6 +269,9 @@ def statistics(
         Called with the path of an array, the bytes done, and its total bytes.
     allow_pickle : bool
         Allow unpickling of chunks, which can run any code.
+    missing_chunks : {"fill", "error"}, optional
+        What chunks that are not stored give, inner chunks of shards included: the fill value, or a `NotFoundError`. By
+        default the node says it, or else the setting.
     storage_options : mapping, optional
         Settings of the storage, if `source` is a URL; see `tegula.store_of`.
     runner, workers : optional
@@ -302,7 +306,7 @@ def statistics(
     operation = "statistics of stored values" if raw else "statistics"
     who = {"runner": runner, "workers": workers, "ledger": ledger}
     with (
-        opened(source, path, allow_pickle, storage_options) as node,
+        opened(source, path, allow_pickle, storage_options, missing_chunks) as node,
         reading(operation, _CODE, [node], progress, **who) as reader,
     ):
 
