@@ -17,12 +17,11 @@ import numpy.typing as npt
 
 from tegula.arrays.array import Array
 from tegula.arrays.chunk_regions import Indices, indices_of, selection_of
-from tegula.arrays.creation import replaced, writable_format
+from tegula.arrays.creation import new_format, replaced, writable_format
 from tegula.arrays.filling import CREATION, new_array_with
 from tegula.arrays.keywords import check_keywords
 from tegula.arrays.node import opened_by_name
 from tegula.arrays.sharing import SharedTarget
-from tegula.arrays.suffixes import new_format
 from tegula.engine.nodes.deleting import remove_array
 from tegula.engine.nodes.replacing import Replacement
 from tegula.errors import MetadataError, SelectionError, TegulaError

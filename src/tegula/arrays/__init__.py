@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 from tegula.runtime.deferred import on_first_use
 
 if TYPE_CHECKING:
-    from tegula.arrays.creation import new_array, new_group
+    from tegula.arrays.creation import new_array, new_format, new_group
     from tegula.arrays.filling import CREATION
     from tegula.arrays.keywords import check_keywords
-    from tegula.arrays.suffixes import new_format
 
 __all__ = ["CREATION", "check_keywords", "new_array", "new_format", "new_group"]
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tegula import engine
+from tegula.arrays.creation import new_format
 from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import Node
-from tegula.arrays.suffixes import new_format
 from tegula.engine.documents.implied_keys import listable
 from tegula.engine.nodes.creating import check_path, check_reserved, create_parents
 from tegula.engine.nodes.deleting import delete_node, is_chunk_key, is_taken, occupant

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tegula.arrays.array import Array
-from tegula.arrays.creation import new_group
+from tegula.arrays.creation import new_format, new_group
 from tegula.arrays.filling import new_array_with
 from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import opened_by_name
-from tegula.arrays.suffixes import new_format
 from tegula.hierarchy.group import Group
 from tegula.stores.targets.opening import creating
 from tegula.stores.targets.paths import address_of

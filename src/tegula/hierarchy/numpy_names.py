@@ -8,9 +8,9 @@ import numpy as np
 
 from tegula.arrays.array import Array
 from tegula.arrays.chunking import as_shape
+from tegula.arrays.creation import new_format
 from tegula.arrays.filling import FilledArrayOptions, NewArrayOptions, type_of
 from tegula.arrays.keywords import check_keywords
-from tegula.arrays.suffixes import new_format
 from tegula.arrays.values import as_data
 from tegula.formats.layout import portable
 from tegula.hierarchy.creators import create_array

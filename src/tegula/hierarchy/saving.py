@@ -9,10 +9,9 @@ import numpy as np
 
 from tegula import engine
 from tegula.arrays.array import Array
-from tegula.arrays.creation import new_group, writable_format
+from tegula.arrays.creation import new_format, new_group, writable_format
 from tegula.arrays.filling import new_array_with
 from tegula.arrays.keywords import known_keywords
-from tegula.arrays.suffixes import new_format
 from tegula.arrays.values import as_data
 from tegula.engine.documents.finding import children
 from tegula.engine.nodes.replacing import replacing

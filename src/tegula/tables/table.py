@@ -14,11 +14,11 @@ import numpy.typing as npt
 from tegula import display, engine
 from tegula.arrays.array import Array
 from tegula.arrays.attributes import Attributes
+from tegula.arrays.creation import new_format
 from tegula.arrays.filling import CREATION
 from tegula.arrays.growing import change_rows
 from tegula.arrays.keywords import check_keywords
 from tegula.arrays.node import Node, opened_by_name
-from tegula.arrays.suffixes import new_format
 from tegula.display import Info
 from tegula.engine.concurrency.pool import gather
 from tegula.engine.nodes.deleting import delete_node

@@ -11,10 +11,9 @@ from typing import Any, Final, Literal
 import xarray as xr
 from xarray.backends.common import ArrayWriter
 
-from tegula.arrays.creation import new_group
+from tegula.arrays.creation import new_format, new_group
 from tegula.arrays.node import Node, opened_by_name
 from tegula.arrays.sharing import SharedTarget
-from tegula.arrays.suffixes import new_format
 from tegula.engine import read_metadata
 from tegula.engine.nodes.replacing import Replacement
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError

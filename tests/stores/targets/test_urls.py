@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import tegula
-from tegula.arrays.suffixes import new_format
+from tegula.arrays.creation import new_format
 from tegula.cli.targets import split_target
 from tegula.errors import MetadataError, NotFoundError, ReadOnlyError, TegulaError, UnsupportedError
 from tegula.runtime import optional

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from tegula.arrays.array import Array
+from tegula.arrays.creation import new_format
 from tegula.arrays.keywords import known_keywords
-from tegula.arrays.suffixes import new_format
 from tegula.engine.nodes.creating import check_path, check_reserved
 from tegula.engine.nodes.replacing import replacing
 from tegula.errors import MetadataError, SelectionError, UnsupportedError
