@@ -30,6 +30,8 @@ def python_names() -> set[str]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                 found.add(node.name)
+            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                found.add(node.target.id)
             if isinstance(node, ast.ClassDef):
                 found |= {f"{node.name}.{item.name}" for item in node.body if isinstance(item, ast.FunctionDef)}
     return found

@@ -12,10 +12,9 @@ if TYPE_CHECKING:
 __all__ = ["CREATION", "check_keywords", "new_array", "new_format", "new_group"]
 
 _HOMES = {
-    "creation": "new_array new_group",
+    "creation": "new_array new_format new_group",
     "filling": "CREATION",
     "keywords": "check_keywords",
-    "suffixes": "new_format",
 }
 
 if not TYPE_CHECKING:  # otherwise type checkers accept any name
