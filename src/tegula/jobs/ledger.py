@@ -320,19 +320,8 @@ class Ledger(Records):
     def begin(self, plan: Plan, resume: bool, *, is_found: bool = False) -> bool:
         """Begin or resume a job, and keep other processes from it.
 
-        Parameters
-        ----------
-        plan : Plan
-            What the job is to do.
-        resume : bool
-            Whether to resume the job if there is one.
-        is_found : bool
-            Whether a job was found just before.
-
-        Returns
-        -------
-        bool
-            False if another process completed or removed the job in the meantime: nothing has begun then.
+        `is_found` says whether a job was found just before. Return false if another process has completed or removed
+        it in the meantime: nothing has begun then.
 
         Raises
         ------

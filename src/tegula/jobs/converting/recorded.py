@@ -142,11 +142,7 @@ class _CompletionReport(ArrayJob):
             piece = self.pieces(source, prepared)[1]
             compared = dict(zip(("verified", "digest"), self._verified(source, prepared, piece, target, read)))
         stored, after = prepared.draft.stored.amount_stored()
-        sizes: dict[str, Any] = {
-            "before": bytes_stored(source),
-            "after": after,
-            "stored": stored,
-        }
+        sizes: dict[str, Any] = {"before": bytes_stored(source), "after": after, "stored": stored}
         return entry_of(prepared.draft, name, notes=prepared.notes, **sizes, **compared)
 
 

@@ -55,27 +55,10 @@ def memory_of(value: Any) -> int | None:
 def passes_of(
     source: Array, axes: Indices, target: Array, max_memory: int, *, two: bool = True, copies: int = 1
 ) -> Passes | None:
-    """Return passes of a conversion for which no worker needs more than `max_memory`.
+    """Return passes of a conversion for which no worker needs more than `max_memory` bytes.
 
-    Parameters
-    ----------
-    source : Array
-        The array to read.
-    axes : tuple of int or range
-        The selected indices along each of its axes.
-    target : Array
-        The array to write, which need not be stored.
-    max_memory : int
-        Bytes of memory for each worker.
-    two : bool
-        Whether two passes are possible.
-    copies : int
-        How many copies of a unit's elements are in memory at once.
-
-    Returns
-    -------
-    Passes or None
-        ``None`` for chunks of varying lengths, each of which is a unit.
+    `axes` are the selected indices along each axis of the source; the target need not be stored. `two` and `copies`
+    are as for `plan_passes`. It is ``None`` for chunks of varying lengths, each of which is a unit.
 
     Raises
     ------

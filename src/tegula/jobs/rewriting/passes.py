@@ -209,26 +209,9 @@ def plan_passes(
 ) -> Passes:
     """Return the cheapest passes within `max_memory`, or slightly more expensive ones that need far less memory.
 
-    Parameters
-    ----------
-    shape : tuple of int
-        Shape of the array.
-    itemsize : int
-        Bytes of an element.
-    reads : tuple of int
-        Shape of the source's chunks; for shards, of their inner chunks, which are read one by one.
-    writes : tuple of int
-        Shape of the values that the target stores: chunks, or whole shards.
-    max_memory : int
-        Bytes of memory for a worker.
-    threads : int
-        Maximum number of chunks that are decoded or encoded at once; fewer where memory is scarce.
-    depth, copies : int
-        As for `Pass`.
-    request_nbytes : int
-        The bytes that cost as much as one request.
-    two : bool
-        Whether two passes are possible.
+    `shape`, `itemsize`, `reads`, `writes`, `depth` and `copies` are as for `Pass`: shards are read by their inner
+    chunks and written as a whole. Where memory is scarce, fewer than `threads` chunks are decoded or encoded at once.
+    `request_nbytes` are the bytes that cost as much as one request; `two` says whether two passes are possible.
 
     Raises
     ------

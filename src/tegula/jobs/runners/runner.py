@@ -163,15 +163,7 @@ class Threads(Runner):
 
 
 def runner_of(runner: Any, workers: int | None) -> Runner:
-    """Return the runner for the arguments of a user.
-
-    Parameters
-    ----------
-    runner : "threads", "processes", "dask", address, Client or Runner, optional
-        ``"dask"`` starts a cluster on this machine; an address such as ``"tcp://host:8786"``, or the JSON file that a
-        scheduler has written, connects to a running one.
-    workers : int, optional
-        Number of processes.
+    """Return the runner for the arguments of a user: a name, a `Runner`, or what `Cluster` takes.
 
     Examples
     --------
