@@ -30,7 +30,7 @@ def loaded_by(statement: str) -> set[str]:
     return {*run(f"import sys\n{statement}\nprint(*sys.modules)").split()}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(always=True)
 def test_importing_loads_neither_numpy_nor_anything_of_tegula() -> None:
     found = loaded_by("import tegula") - loaded_by("import atexit, importlib, typing")
     assert {name for name in found if not name.startswith("_")} == {
@@ -41,8 +41,7 @@ def test_importing_loads_neither_numpy_nor_anything_of_tegula() -> None:
     }
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(one_in=4)
+@pytest.mark.slow(always=True)
 @pytest.mark.parametrize("name", ["open", "create_array", "Array", "MemoryStore"])
 def test_first_use_loads_no_module_that_only_special_cases_need(name: str) -> None:
     found = loaded_by(f"import tegula; tegula.{name}")
@@ -67,7 +66,7 @@ def test_every_name_comes_from_where_type_checkers_see_it() -> None:
         exec(code, namespace)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(always=True)
 def test_all_names_are_listed_and_can_be_imported_together() -> None:
     assert [*tegula.__all__] == dir(tegula)
     assert run("from tegula import *\nprint(open.__module__, Array.__name__)") == "tegula.hierarchy.opening Array\n"
@@ -79,7 +78,7 @@ def test_no_module_takes_the_place_of_a_name() -> None:
     assert modules & {*tegula.__all__} == {"config", "jobs"}  # which are meant to be the modules
 
 
-@pytest.mark.slow
+@pytest.mark.slow(always=True)
 def test_rooms_are_attributes_without_importing_them() -> None:
     assert run("import tegula\nprint(tegula.stores.MemoryStore is tegula.MemoryStore)") == "True\n"
 
@@ -116,8 +115,7 @@ def test_what_is_seldom_needed_exists(name: str) -> None:
     assert path.is_dir() or path.with_suffix(".py").is_file()
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(one_in=10)
+@pytest.mark.slow(always=True)
 @pytest.mark.parametrize("format", FORMATS)
 def test_the_first_read_imports_what_it_needs_only(format: str, tmp_path: Path, kernel: object) -> None:
     path = str(tmp_path / "a")
@@ -155,8 +153,7 @@ print(late)
 """
 
 
-@pytest.mark.slow
-@pytest.mark.sampled(one_in=5)
+@pytest.mark.slow(always=True)
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])
 def test_threads_import_nothing(format: str) -> None:
     done = subprocess.run(
@@ -165,7 +162,7 @@ def test_threads_import_nothing(format: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(always=True)
 @pytest.mark.parametrize("name", tegula._APART.split())
 def test_a_module_that_was_not_imported_says_how_to_get_it(name: str) -> None:
     code = f"import tegula\ntry:\n    tegula.{name}\nexcept AttributeError as error:\n    print(error)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from tegula.display.contents import Listed, attributes_listed, contents, data_set_row, is_plain_directory
@@ -144,26 +144,24 @@ def array_info(array: Any) -> Info:
     return Info(facts)
 
 
-def group_info(group: Any, stored: Mapping[str, int | None] | None = None) -> Info:
+def group_info(group: Any, stored_of: Callable[[Sequence[tuple[str, Any]]], Mapping[str, int | None]]) -> Info:
     """Collect the facts of a group and list its direct members, with the first and last values of coordinates.
 
-    `stored` has the bytes of the stored chunks of arrays by path below the group; without it they are those of the
-    direct members, counted by listing the store if that is possible.
+    `stored_of` returns the bytes of the stored chunks of arrays by path below the group, given its members.
     """
     unreadable: dict[str, str] = {}
     members = [*group.members(unreadable)]
-    if stored is None and group.store.listable:
-        stored = {name: node.nbytes_stored() for name, node in members if hasattr(node, "chunks")}
+    stored = stored_of(members)
     facts: dict[str, Any] = {"Type": "plain directory, not itself a group" if is_plain_directory(group) else "group"}
     if is_plain_directory(group):
-        inside = {"Data sets": Listed(len(members), [data_set_row(name, node, stored or {}) for name, node in members])}
+        inside = {"Data sets": Listed(len(members), [data_set_row(name, node, stored) for name, node in members])}
     else:
         kinds: dict[str, list[tuple[str, ...]]] = {"Array": [], "Group": [], "Table": []}
         for name, node in members:
             kinds[type(node).__name__].append((shorten(name, 40),))
         formats = sorted({node.format for _, node in members}) if group.is_folder else [group.format]
         facts["Format"] = ", ".join(formats) or "none"
-        inside = {**contents(members, stored or {}), "Groups": Listed(len(kinds["Group"]), kinds["Group"])}
+        inside = {**contents(members, stored), "Groups": Listed(len(kinds["Group"]), kinds["Group"])}
         if kinds["Table"]:
             inside["Tables"] = Listed(len(kinds["Table"]), kinds["Table"])
     return Info(

@@ -52,7 +52,7 @@ def elsewhere(
     >>> from tegula.stores import MemoryStore
     >>> version = b'{"zarr_format": "https://purl.org/zarr/spec/protocol/core/3.0", "metadata_key_suffix": ".json"}'
     >>> elsewhere(MemoryStore({"old/zarr.json": version}), "old/a/b")
-    (DraftStore(MemoryStore('memory:...'), 'old/'), 'old/a/b')
+    (DraftStore(MemoryStore(...), 'old/'), 'old/a/b')
     """
     if error is not None:
         view = _entered(store, path) if is_entry(error) else None

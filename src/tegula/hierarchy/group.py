@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import _thread
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, MutableMapping, ValuesView
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, MutableMapping, Sequence, ValuesView
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
@@ -19,6 +19,7 @@ from tegula.arrays.keywords import check_keywords, known_keywords
 from tegula.arrays.node import Node
 from tegula.arrays.values import as_data
 from tegula.display import Info, Tree
+from tegula.engine.concurrency.pool import gather
 from tegula.engine.nodes.deleting import delete_node
 from tegula.errors import (
     AlreadyExistsError,
@@ -757,7 +758,12 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
     @property
     def info(self) -> Info:
         """A report on the group and its direct members; shown as a table."""
-        return display.group_info(self)
+        return display.group_info(self, self._nbytes_stored)
+
+    def _nbytes_stored(self, members: Sequence[tuple[str, Node]]) -> dict[str, int]:
+        """Return the bytes of the stored chunks of the arrays among members, if the store can be listed."""
+        arrays = {name: node for name, node in members if isinstance(node, Array) and self._store.listable}
+        return dict(zip(arrays, gather(Array.nbytes_stored, arrays.values(), self._store.concurrency)))
 
     def check_writable(self) -> None:
         """Look members up in the store from now on; for errors see `Node.check_writable`."""

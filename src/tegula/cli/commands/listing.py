@@ -60,7 +60,7 @@ def info(
         elif isinstance(node, Group):
             sizes: dict[str, int | None] = {}
             totals = _totals_as_text(node, sizes)
-            print_text(Info({**group_info(node, sizes), **totals}), colour)
+            print_text(Info({**group_info(node, lambda _: sizes), **totals}), colour)
         else:
             print_text(node.info, colour)
 
