@@ -15,7 +15,7 @@ import tegula
 import tegula.references
 import tegula.zarr
 from tegula import config
-from tegula.errors import CodecError, NotFoundError, ReadOnlyError, TegulaError, UnsupportedError
+from tegula.errors import CodecError, MetadataError, NotFoundError, ReadOnlyError, TegulaError, UnsupportedError
 from tegula.runtime import executors
 from tegula.stores import LocalStore, MemoryStore
 
@@ -216,3 +216,33 @@ def test_an_entry_point_that_is_not_understood_is_named(case: str, tmp_path: Pat
         tegula.open(tmp_path / case / "store")
     assert (raised.value.key, raised.value.field in ("extensions", "zarr_format")) == ("zarr.json", True)
     assert tegula.check(tmp_path / case / "store").counts["unsupported"] == 1
+
+
+def mixed(old: Path) -> MemoryStore:
+    """A group of Zarr v3 with an array `x`, a group `n`, and the hierarchy of a draft at `old`."""
+    store = MemoryStore({f"old/{name}": value for name, value in contents(old).items()})
+    group = tegula.create_group(store)
+    group["x"] = [1, 2, 3]
+    group.create_group("n")
+    return store
+
+
+def held(store: Any) -> dict[str, bytes | None]:
+    return {key: store.get(key) for key in sorted(store.list())}
+
+
+@pytest.mark.parametrize("path", ["", "old", "old/x", "old/g", "old/data/root/zz"])
+@pytest.mark.parametrize("member", ["old", "old/g", "old/g/a"])
+def test_a_node_is_not_copied_over_or_into_its_own_hierarchy(old: Path, tmp_path: Path, member: str, path: str) -> None:
+    store, folder = mixed(old), tmp_path / "outer"
+    tegula.copy(store, folder)
+    for place, before in ((store, held(store)), (folder, contents(folder))):
+        source = tegula.open(place)[member]
+        for how in ({}, {"resume": True}):
+            with pytest.raises(MetadataError, match="the target is the source, lies within it or contains it"):
+                tegula.copy(source, place, path=path, overwrite=True, **how)
+        with pytest.raises(MetadataError, match="the target is the source, lies within it or contains it"):
+            tegula.convert(source, place, path=path, overwrite=True)
+        assert (contents(folder) if place is folder else held(store)) == before
+    tegula.copy(tegula.open(store)[member], store, path="older")
+    assert tegula.compare(tegula.open(store)[member], tegula.open(store)["older"]).equal

@@ -32,7 +32,7 @@ from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import Store
 from tegula.stores.capabilities import Copying
 from tegula.stores.targets.opening import options_of_both
-from tegula.stores.targets.paths import location_of
+from tegula.stores.targets.paths import location_of, refuse_overlap
 
 if TYPE_CHECKING:
     from tegula.arrays.arguments import Missing, SourceLike
@@ -127,6 +127,7 @@ def copy(
         copying.target_store(target, path, target_options) as (new_store, new),
         running(runner, workers, store, new_store) as who,
     ):
+        refuse_overlap(store, old, new_store, new)  # before leftovers at the target are deleted
         job = _Job(store, old, new_store, new, Ledger(new_store, new, share), progress)
         return job.run(who, overwrite, resume or part is not None)
 

@@ -20,7 +20,7 @@ capability            operations                           stores that have it
 `Revalidating`        `get_if_changed`                     object storage
 `SizedListing`        `list_sizes`                         object storage
 `Copying`             `copies_from`, `copy_from`           local files, buckets
-`Translating`         `stored_key`, `source`               drafts of Zarr v3
+`Translating`         `stored_key`, `source`, `whole`      drafts of Zarr v3
 ====================  ===================================  ========================
 """
 
@@ -400,6 +400,11 @@ class Translating(ABC):
     @abstractmethod
     def source(self, path: str) -> tuple[Any, str]:
         """Return a store that holds the node at a path as it is stored, and its path there, to copy it."""
+
+    @property
+    @abstractmethod
+    def whole(self) -> tuple[Any, str]:
+        """The other store, and the path there below which all that is shown lies."""
 
 
 def stored_key(store: Any, key: str) -> str:

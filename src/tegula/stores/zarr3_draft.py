@@ -124,6 +124,11 @@ class DraftStore(ReadOnlyStore, Translating):
         inner = path[len(self.prefix) :]
         return (self.store, root) if path == root else (DraftPart(self.store, self.prefix, inner), "")
 
+    @property
+    def whole(self) -> tuple[Store, str]:
+        """The other store, and the path of the hierarchy in it; see `Translating.whole`."""
+        return self.store, self.prefix.rstrip("/")
+
     # --- reading
 
     def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
@@ -257,7 +262,7 @@ class DraftStore(ReadOnlyStore, Translating):
         return f"{type(self).__name__}({self.store!r}, {self.prefix!r})"
 
 
-class DraftPart(ReadOnlyStore):
+class DraftPart(ReadOnlyStore, Translating):
     """A node of a draft's hierarchy, and all below it, as a hierarchy of its own, with the keys that this has stored.
 
     Parameters
@@ -295,6 +300,19 @@ class DraftPart(ReadOnlyStore):
     def is_private(self) -> bool:
         """Whether the values of the other store are private; see `Readable.is_private`."""
         return self.store.is_private
+
+    @property
+    def whole(self) -> tuple[Store, str]:
+        """The store of the hierarchy, and its path there; see `Translating.whole`."""
+        return self.store, self.prefix.rstrip("/")
+
+    def source(self, path: str) -> tuple[Store, str]:
+        """Return the part itself, which shows values as they are stored; see `Translating.source`."""
+        return self, path
+
+    def stored_key(self, key: str) -> str:
+        """Return the key that the other store has for a value."""
+        return self._stored(key) or key
 
     def _stored(self, key: str) -> str | None:
         """Return the key, or prefix, in the other store; ``None`` if nothing there is shown under it."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tegula.errors import MetadataError, NotFoundError, StoreError, UnsupportedError
 from tegula.runtime.deferred import Later, matcher
+from tegula.stores.capabilities import Translating
 from tegula.stores.local.store import LocalStore
 from tegula.stores.names import ARCHIVES, path_of_url
 
@@ -324,11 +325,15 @@ def refuse_missing(target: Any) -> None:
 def refuse_overlap(store: Store, path: str, target: Store, target_path: str) -> None:
     """Refuse a target that is the source, or lies within it or above it.
 
+    A node of a view lies where the whole of what the view shows is stored.
+
     Raises
     ------
     MetadataError
         If one lies within the other.
     """
+    if isinstance(store, Translating):
+        store, path = store.whole
     same = _same_store(store, target)
     old, new = f"{path}/".lstrip("/"), f"{target_path}/".lstrip("/")
     inside = same and (old.startswith(new) or new.startswith(old))
