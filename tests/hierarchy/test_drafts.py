@@ -246,3 +246,62 @@ def test_a_node_is_not_copied_over_or_into_its_own_hierarchy(old: Path, tmp_path
         assert (contents(folder) if place is folder else held(store)) == before
     tegula.copy(tegula.open(store)[member], store, path="older")
     assert tegula.compare(tegula.open(store)[member], tegula.open(store)["older"]).equal
+
+
+@pytest.mark.parametrize("where", ["", "old"])
+@pytest.mark.parametrize("local", [False, True])
+def test_nothing_is_left_of_a_hierarchy_that_is_replaced(old: Path, tmp_path: Path, where: str, local: bool) -> None:
+    prefix, stored = f"{where}/" if where else "", contents(old)
+    chunk, document = "data/root/g/a/c0/1", "meta/root/g/scalar.array.json"
+    fewer = {key: value for key, value in stored.items() if key not in (chunk, document)}
+    assert len(stored) - len(fewer) == 2
+
+    def target(name: str) -> Any:
+        store: Any = LocalStore(tmp_path / name) if local else MemoryStore()
+        for key, value in stored.items():
+            store.set(prefix + key, value)
+        return store
+
+    options: list[dict[str, Any]] = [{}, {"resume": True}]
+    for number, how in enumerate(options):
+        store = target(f"copy{number}")
+        tegula.copy(fewer, store, path=where, overwrite=True, **how)
+        assert {key.removeprefix(prefix) for key in store.list() if "tegula_complete" not in key} == {*fewer}
+        left = target(f"left{number}")  # as a copy that was killed leaves it
+        left.delete(f"{prefix}zarr.json")
+        tegula.copy(fewer, left, path=where, overwrite=True, **how)
+        assert {key.removeprefix(prefix) for key in left.list() if "tegula_complete" not in key} == {*fewer}
+    new = tegula.create_array({}, data=[1, 2, 3])
+    for name, write in {
+        "array": lambda store: tegula.create_array(store, path=where, shape=3, dtype="i1", overwrite=True),
+        "group": lambda store: tegula.create_group(store, path=where, overwrite=True),
+        "data": lambda store: tegula.create_array(store, data=[1], path=where, overwrite=True),
+        "convert": lambda store: tegula.convert(new, store, path=where, overwrite=True),
+        "copy": lambda store: tegula.copy(tegula.create_group({}), store, path=where, overwrite=True),
+    }.items():
+        store = target(name)
+        write(store)
+        assert not [key for key in store.list() if key.startswith((f"{prefix}meta/", f"{prefix}data/"))], name
+        assert tegula.open(store, path=where).format == "zarr3"
+
+
+def test_a_deletion_that_is_interrupted_leaves_no_array_and_can_be_repeated(old: Path) -> None:
+    class Failing(MemoryStore):
+        fails = True
+
+        def delete(self, key: str, **how: Any) -> None:
+            if self.fails and "data/" in key:
+                raise KeyboardInterrupt
+            super().delete(key, **how)
+
+        def delete_prefix(self, prefix: str) -> None:
+            for key in [*self.list_prefix(prefix)]:
+                self.delete(key)
+
+    store = Failing(held(mixed(old)))
+    with pytest.raises(KeyboardInterrupt):
+        tegula.delete(store, path="old")
+    assert [name for name, _ in tegula.open(store)["old"].walk()] == []
+    store.fails = False
+    del tegula.open(store, "r+")["old"]
+    assert not [key for key in store.list() if key.startswith("old/")]

@@ -25,10 +25,13 @@ from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeM
 from tegula.runtime.frozen import replace
 
 __all__ = [
-    "DEFAULT_COMPRESSORS", "NAME", "EntryPoint", "adapt", "entry_point", "parse", "serialize",
+    "DEFAULT_COMPRESSORS", "NAME", "TREES", "EntryPoint", "adapt", "entry_point", "is_entry_point", "parse",
+    "serialize",
 ]  # fmt: skip
 
 NAME: Final = "zarr3_draft"
+TREES: Final = ("meta/", "data/")
+"""The prefixes beside the entry point below which all documents and all chunks lie."""
 DEFAULT_COMPRESSORS: Final = zarr2.DEFAULT_COMPRESSORS
 _CORE: Final = re.compile(r"https?://purl\.org/zarr/spec/(?:protocol/)?core/3\.0(?:-dev)?/?")
 _ENCODINGS: Final = ("application/json", "json")  # beside the URL of the protocol, which its drafts name
@@ -81,9 +84,9 @@ def entry_point(raw: bytes) -> EntryPoint | None:
     EntryPoint(version='https://purl.org/zarr/spec/protocol/core/3.0', suffix='.json')
     >>> entry_point(b'{"zarr_format": 3, "node_type": "group"}')
     """
-    document = _load(raw)
-    if document is None or "node_type" in document:
+    if not is_entry_point(raw):
         return None
+    document = load(raw, KEY)
     version = document["zarr_format"]
     if not _CORE.fullmatch(version):
         raise UnsupportedError(f"unknown draft of Zarr v3, {version!r:.80}", key=KEY, field="zarr_format")
@@ -95,6 +98,17 @@ def entry_point(raw: bytes) -> EntryPoint | None:
         raise MetadataError(f"{suffix!r:.40} is no suffix of keys", key=KEY, field="metadata_key_suffix")
     _check_members(document, _ENTRY_MEMBERS)
     return EntryPoint(version, suffix)
+
+
+def is_entry_point(raw: bytes) -> bool:
+    """Return whether a document is the entry point of a hierarchy, even one that is not valid.
+
+    Examples
+    --------
+    >>> is_entry_point(b'{"zarr_format": "https://purl.org/zarr/spec/protocol/core/4.0"}'), is_entry_point(b"{}")
+    (True, False)
+    """
+    return (document := _load(raw)) is not None and "node_type" not in document
 
 
 def _load(raw: bytes) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import Node
 from tegula.engine.documents.implied_keys import listable
 from tegula.engine.nodes.creating import check_path, check_reserved, create_parents
-from tegula.engine.nodes.deleting import delete_node, is_chunk_key, is_taken, occupant
+from tegula.engine.nodes.deleting import delete_node, holds_draft, is_chunk_key, is_taken, occupant
 from tegula.engine.nodes.paths import is_vacant
 from tegula.engine.nodes.replacing import replacing
 from tegula.engine.stored.states import REPLACEMENTS
@@ -428,6 +428,9 @@ def _belongs_to_copy(source: Store, old: str, name: str) -> bool:
     for count in range(len(parts)):
         above = _prefix("/".join([*filter(None, [old]), *parts[:count]]))
         if is_chunk_key("/".join(parts[count:])) and any(source.exists(above + key) for key in _ARRAYS):
+            return True
+        # a hierarchy of a draft is shown with all that its two trees hold
+        if parts[count : count + 2] in (["meta", "root"], ["data", "root"]) and holds_draft(source, above.rstrip("/")):
             return True
     return False
 

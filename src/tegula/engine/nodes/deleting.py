@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tegula.engine.concurrency.pool import for_each, gather
 from tegula.engine.documents.finding import implicit_group
@@ -13,14 +13,26 @@ from tegula.engine.reading.remote import delete_keys, delete_prefix
 from tegula.engine.stored.array import StoredArray
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats import FORMATS
+from tegula.formats.keys import ZARR3_KEY
 from tegula.metadata.nodes import GroupMetadata, NodeMetadata
+from tegula.runtime.deferred import Later
 from tegula.stores import Store
 from tegula.stores.capabilities import is_link
 
-__all__ = ["Occupant", "clear_place", "delete_node", "delete_occupant", "occupant", "remove_array", "remove_incomplete"]
+if TYPE_CHECKING:
+    from tegula.formats import zarr3_draft
+else:
+    zarr3_draft = Later("tegula.formats.zarr3_draft")
+
+__all__ = [
+    "Occupant", "clear_place", "delete_node", "delete_occupant", "holds_draft", "is_chunk_key", "is_taken", "occupant",
+    "remove_array", "remove_incomplete",
+]  # fmt: skip
 
 Occupant = Literal["node", "members", "incomplete"]
-"""What is at a path: a node, to which all keys below belong; the nodes of an implicit group; parts of a node."""
+"""What is at a path: a node, to which all keys below belong; the nodes of an implicit group; parts of a node.
+
+The hierarchy of a draft of Zarr v3 is a node at the path of its entry point."""
 _CHUNK_KEY = re.compile(r"c|(?:c[./])?[0-9]+(?:[./][0-9]+)*|__zdata__/.*|data/__[0-9]+\.blp")
 
 
@@ -43,7 +55,13 @@ def occupant(store: Store, path: str) -> Occupant | None:
             return "node"
         return None if implicit_group(store, path, None) is None else "members"
     except (MetadataError, UnsupportedError):
-        return "incomplete"
+        return "node" if holds_draft(store, path) else "incomplete"
+
+
+def holds_draft(store: Store, path: str) -> bool:
+    """Return whether the entry point of a hierarchy of a draft of Zarr v3 is at a path, even one that is not valid."""
+    raw = fetch_documents(store, path, [ZARR3_KEY]).get(ZARR3_KEY)
+    return raw is not None and zarr3_draft.is_entry_point(raw)
 
 
 def is_taken(store: Store, path: str) -> bool:
@@ -137,7 +155,8 @@ def _node_at(store: Store, path: str, owned: bool) -> tuple[bool, NodeMetadata |
         # all that is owned is deleted, so no node has to be found deeper in it
         node = read_metadata(store, path) or implicit_group(store, path, None, deep=not owned)
     except (MetadataError, UnsupportedError):
-        return True, None
+        # no member has a prefix of its own in the hierarchy of a draft
+        return True, GroupMetadata(format=zarr3_draft.NAME, members=()) if holds_draft(store, path) else None
     return node is not None, node
 
 
@@ -146,7 +165,13 @@ def _has_members(node: NodeMetadata | None) -> bool:
 
 
 def _delete_leaf(store: Store, prefix: str, node: NodeMetadata | None, keep: str) -> None:
-    """Delete an array, a table, or a node that can't be read: the documents first, then everything else."""
+    """Delete an array, a table, a draft, or a node that can't be read: the documents first, then everything else.
+
+    The entry point of a draft goes last, since it is what another call finds.
+    """
+    if node is not None and node.format == zarr3_draft.NAME:
+        for tree in zarr3_draft.TREES:
+            _delete_below(store, prefix + tree, keep)
     for key in () if node is None else node.documents:
         store.delete(prefix + key)
     _delete_below(store, prefix, keep)
