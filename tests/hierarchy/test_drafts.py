@@ -305,3 +305,57 @@ def test_a_deletion_that_is_interrupted_leaves_no_array_and_can_be_repeated(old:
     store.fails = False
     del tegula.open(store, "r+")["old"]
     assert not [key for key in store.list() if key.startswith("old/")]
+
+
+@pytest.mark.parametrize("local", [False, True])
+def test_members_of_a_hierarchy_are_copied_by_name_but_not_moved_or_deleted(
+    old: Path, tmp_path: Path, local: bool
+) -> None:
+    store, folder = mixed(old), tmp_path / "outer"
+    tegula.copy(store, folder)
+    place: Any = folder if local else store
+    before = contents(folder) if place is folder else held(store)
+    group = tegula.open(place, "r+")
+    inner = group["n"]
+    for change in (
+        lambda: group.pop("old/g/a"), lambda: group.__delitem__("old/g"), lambda: group.pop("old/implicit"),
+        lambda: group.move("old/g/a", "z"), lambda: tegula.delete(group, path="old/g/a"),
+        lambda: tegula.delete(place, path="old/g/a"), lambda: tegula.move(group["old/g/a"], place, path="z"),
+        lambda: inner.move("/old/g/a", "z"), lambda: inner.__delitem__("/old/g/a"),
+    ):  # fmt: skip
+        with pytest.raises(ReadOnlyError, match=r"draft of Zarr v3.*convert it"):
+            change()
+        assert (contents(folder) if place is folder else held(store)) == before
+    for missing in (
+        lambda: group.pop("old/none"), lambda: group.move("old/none", "z"), lambda: group.copy("old/none", "z"),
+        lambda: tegula.delete(place, path="old/none"), lambda: tegula.copy(tmp_path / "outer/old/none", {}),
+    ):  # fmt: skip
+        with pytest.raises((NotFoundError, KeyError)):
+            missing()
+    assert group.copy("old/g/a", "z").values == 4
+    assert np.array_equal(group["z"][...], expected(old))
+    group.move("old", "n/older")  # a whole hierarchy is a member as others are
+    assert np.array_equal(group["n/older/g/a"][...], expected(old))
+    del group["n/older"], group["z"]
+    assert [name for name, _ in group.walk()] == ["n", "x"]
+    assert not [key for key in group.store.list() if "root" in key]
+
+
+def test_names_from_the_root_lead_into_a_hierarchy_and_out_of_it(old: Path, tmp_path: Path) -> None:
+    store = mixed(old)
+    tegula.open(store, "r+").create_group("n/deep/er")
+    tegula.copy(old, store, path="n/other")
+    tegula.copy(store, tmp_path / "outer")
+    for place in (store, tmp_path / "outer", Remote(held(store))):
+        group, values = tegula.open(place), expected(old)
+        for start in ("n", "n/deep/er", "old", "old/g/deep", "n/other", "n/other/g", ""):
+            inner = group[start] if start else group
+            for name in ("/old/g/a", "/n/other/g/a"):
+                assert name in inner
+                assert np.array_equal(inner[name][...], values)
+            assert inner["/x"][...].tolist() == [1, 2, 3]
+            assert [member in inner for member in ("/x", "/n", "/old", "/none")] == [True, True, True, False]
+            assert inner["/old"].format == "zarr3_draft"
+            for name in ("/none", "/old/none", "/old/g/none", "/n/none"):
+                with pytest.raises(NotFoundError):
+                    inner[name]

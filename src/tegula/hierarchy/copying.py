@@ -30,7 +30,7 @@ from tegula.errors import (
 )
 from tegula.formats import FORMATS, find_format
 from tegula.hierarchy.copier import Copier, CopyProgress
-from tegula.hierarchy.drafts import place_of
+from tegula.hierarchy.drafts import place_of, place_to_change
 from tegula.hierarchy.viewed import store_to_read
 from tegula.metadata.nodes import GroupMetadata, NodeMetadata
 from tegula.stores import LocalStore, Store
@@ -292,14 +292,14 @@ def source_store(
         if not read_only:
             source.check_writable()
         engine.wait_for(source.store)
-        yield as_stored(*known) if read_only else known
+        yield as_stored(*known) if read_only else place_to_change(*known)
         return
     source, path, _ = address_of(source, path)
     if not read_only:
         refuse_missing(source)
     store = store_to_read(source, read_only=read_only, storage_options=options)
     try:
-        found = place_of(store, path) if read_only else (store, path)
+        found = place_of(store, path) if read_only else place_to_change(store, path)
         if found[0] is store:
             refuse_missing(source)
         yield as_stored(*found)

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tegula import engine
-from tegula.errors import MetadataError, TegulaError, UnsupportedError
+from tegula.errors import MetadataError, ReadOnlyError, TegulaError, UnsupportedError
 from tegula.formats.keys import ZARR3_KEY
 from tegula.runtime.deferred import Later
 from tegula.stores import Store
+from tegula.stores.capabilities import Translating
 from tegula.stores.local.store import LocalStore
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 else:
     zarr3_draft, views = Later("tegula.formats.zarr3_draft"), Later("tegula.stores.zarr3_draft")
 
-__all__ = ["elsewhere", "found_at", "is_entry", "place_of"]
+__all__ = ["elsewhere", "found_at", "is_entry", "place_of", "place_to_change"]
 
 
 def elsewhere(
@@ -34,8 +35,8 @@ def elsewhere(
     error : UnsupportedError, optional
         Why the document there can't be read: it may be an entry point.
     inside : str, optional
-        A group that has no node of a draft: entry points are looked up below it. By default they are looked up from
-        the top of the store, and above a local directory in the directories above it.
+        A group that is no node of a draft: entry points are looked up below it, or for a path that is not below it
+        from the top of the store; by default also in the directories above a local one.
 
     Returns
     -------
@@ -57,9 +58,13 @@ def elsewhere(
     if error is not None:
         view = _entered(store, path) if is_entry(error) else None
         return None if view is None else (view, path)
+    if isinstance(store, Translating) and not _is_below(path, store.whole[1]):
+        return place_of(store.whole[0], path)  # a view shows nothing outside of its hierarchy
     names = path.split("/") if path else []
-    above = 0 if not inside else inside.count("/") + 1
-    for count in range(above if inside is None else above + 1, len(names)):
+    first = 0
+    if inside is not None and _is_below(path, inside):
+        first = inside.count("/") + 2 if inside else 1
+    for count in range(first, len(names)):
         if (view := _entered(store, "/".join(names[:count]))) is not None:
             return view, path
     directory = store.local_directory if inside is None else None
@@ -71,6 +76,10 @@ def elsewhere(
             if (view := _entered(outer, "")) is not None:
                 return view, "/".join(names)
     return None
+
+
+def _is_below(path: str, group: str) -> bool:
+    return not group or f"{path}/".startswith(f"{group}/")
 
 
 def _entered(store: Store, path: str) -> Store | None:
@@ -121,9 +130,31 @@ def found_at(
     return store, path, None
 
 
-def place_of(store: Store, path: str) -> tuple[Store, str]:
+def place_of(store: Store, path: str, inside: str | None = None) -> tuple[Store, str]:
     """Return where a node is, for functions that read its documents themselves: there, or in a view."""
+    place = store, path
+
+    def read(*where: Any) -> Any:
+        nonlocal place
+        place = where
+        return engine.read_metadata(*where)
+
     try:
-        return found_at(store, path, engine.read_metadata)[:2]
+        node = found_at(store, path, read, inside)[2]
     except TegulaError:
+        return place
+    return (store, path) if node is None else place
+
+
+def place_to_change(store: Store, path: str, inside: str | None = None) -> tuple[Store, str]:
+    """Return where a node is that will be moved or deleted; a whole hierarchy of a draft is at its entry point.
+
+    Raises
+    ------
+    ReadOnlyError
+        If the node belongs to the hierarchy of a draft, which is not written.
+    """
+    view, place = place_of(store, path, inside)
+    if view is store or (isinstance(view, Translating) and view.whole == (store, path)):
         return store, path
+    raise ReadOnlyError(f"the node {view.why_read_only}", path=f"{store.url}/{place}".rstrip("/"))

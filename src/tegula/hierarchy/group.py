@@ -38,7 +38,7 @@ from tegula.hierarchy.consolidating import (
     write_consolidated,
 )
 from tegula.hierarchy.copying import CopyReport, copy_node, move_node
-from tegula.hierarchy.drafts import elsewhere
+from tegula.hierarchy.drafts import elsewhere, place_of, place_to_change
 from tegula.hierarchy.members import Documents, Items, Keys, Members, Names, Values, readable, walked
 from tegula.metadata.data_types import as_data_type, can_hold, same_type
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
@@ -383,7 +383,7 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
         self.check_writable()
         if name not in self:
             raise NotFoundError(f"there is no member {name!r}", path=self.location)
-        delete_node(self._store, self.path_of(name))
+        delete_node(*place_to_change(self._store, self.path_of(name), self._path))
 
     @known_keywords
     def members(
@@ -640,7 +640,10 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
         >>> list(g["copies"])
         ['x', 'y']
         """
-        store, old = (source.store, source.path) if isinstance(source, Node) else (self._store, self.path_of(source))
+        if isinstance(source, Node):
+            store, old = source.store, source.path
+        else:
+            store, old = place_of(self._store, self.path_of(source), self._path)
         if name is not None and not isinstance(target, Group):
             raise MetadataError("name= needs a group as target", path=self.location)
         group = target if isinstance(target, Group) else self
@@ -675,7 +678,8 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
         ['old', 'old/x']
         """
         self.check_writable()
-        return move_node(self._store, self.path_of(source), self._store, self.path_of(target), overwrite=overwrite)
+        store, old = place_to_change(self._store, self.path_of(source), self._path)
+        return move_node(store, old, self._store, self.path_of(target), overwrite=overwrite)
 
     # --- tree and consolidated metadata
 
