@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -129,3 +130,47 @@ def test_views_of_one_hierarchy_are_one_storage(view: DraftStore) -> None:
     assert sorted(copied.list()) == [view.prefix + key for key in KEYS]
     if isinstance(view.identity, str):
         assert copied.identity == view.identity
+
+
+class Counted(MemoryStore):
+    """Notes what is listed."""
+
+    def __init__(self, values: dict[str, bytes]) -> None:
+        super().__init__(values)
+        self.listed: list[str] = []
+
+    def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
+        self.listed.append(prefix)
+        return super().list_dir(prefix)
+
+    def list_prefix(self, prefix: str) -> Iterator[str]:
+        self.listed.append(prefix + "*")
+        return super().list_prefix(prefix)
+
+
+def test_listings_of_a_node_are_those_of_its_directories(view: DraftStore) -> None:
+    for path in ("g", "g/a", "deep", "deep/er"):
+        part = view.source(view.prefix + path)[0]
+        plain = MemoryStore(dict.fromkeys(part.list(), b""))
+        for prefix in ("", "meta/", "data/", "meta/root/", "data/root/", "meta/root/er/", "data/root/a/", "c0/", "x/"):
+            assert part.list_dir(prefix) == plain.list_dir(prefix)
+            assert sorted(part.list_prefix(prefix)) == sorted(plain.list_prefix(prefix))
+    store = Counted({f"data/root/g/{number}/c0": b"" for number in range(9)} | VALUES)
+    part = DraftStore(store).source("g")[0]
+    assert part.list_dir("data/root/3/") == (["data/root/3/c0"], [])
+    assert store.listed == ["data/root/g/3/"]
+    assert [*part.list_prefix("data/root/3/")] == ["data/root/3/c0"]
+    assert store.listed[1:] == ["data/root/g/3/*"]
+
+
+def test_a_node_is_held_without_those_beside_it() -> None:
+    beside = {f"meta/root/{name}.group.json": b"{}" for name in ("g", "g.x", "g.array", "gg")}
+    store = MemoryStore({"zarr.json": b"{}", **beside, "meta/root/g.array.jso": b"", "data/root/g.c0": b"1"})
+    part = DraftStore(store).source("g")[0]
+    assert sorted(part.list()) == ["meta/root.group.json", "zarr.json"]
+    for key in ("meta/root.x.group.json", "meta/root.array.group.json", "data/root.c0"):
+        assert (part.get(key), part.size(key), part.exists(key)) == (None, None, False)
+    bare = DraftStore(
+        MemoryStore({"zarr.json": b"{}", "meta/root/g.group": b"", "meta/root/g.array.x": b""}), suffix=""
+    )
+    assert sorted(bare.source("g")[0].list()) == ["meta/root.group", "zarr.json"]

@@ -122,7 +122,7 @@ class DraftStore(ReadOnlyStore, Translating):
         """Return a store that holds a node as a hierarchy of its own, and the path in it; see `Translating.source`."""
         root = self.prefix.rstrip("/")
         inner = path[len(self.prefix) :]
-        return (self.store, root) if path == root else (DraftPart(self.store, self.prefix, inner), "")
+        return (self.store, root) if path == root else (DraftPart(self.store, self.prefix, inner, self.suffix), "")
 
     @property
     def whole(self) -> tuple[Store, str]:
@@ -273,6 +273,8 @@ class DraftPart(ReadOnlyStore, Translating):
         The prefix of the hierarchy.
     node : str
         The path of the node in the hierarchy, not of its root.
+    suffix : str
+        The end of the names of documents.
 
     Examples
     --------
@@ -284,8 +286,9 @@ class DraftPart(ReadOnlyStore, Translating):
 
     why_read_only = DraftStore.why_read_only
 
-    def __init__(self, store: Store, prefix: str, node: str) -> None:
-        self.store, self.prefix, self.node = store, check_prefix(prefix), node
+    def __init__(self, store: Store, prefix: str, node: str, suffix: str = ".json") -> None:
+        self.store, self.prefix, self.node, self.suffix = store, check_prefix(prefix), node, suffix
+        self._documents = [f"{_META}.{kind}{suffix}" for kind in _KINDS]
         self.concurrency, self.listable = store.concurrency, store.listable
         self.single_writer, self.fresh_generations = store.single_writer, store.fresh_generations
         self.visits_all_keys = store.visits_all_keys
@@ -318,7 +321,7 @@ class DraftPart(ReadOnlyStore, Translating):
         """Return the key, or prefix, in the other store; ``None`` if nothing there is shown under it."""
         for tree in (_META, _DATA):
             # `meta/root.array.json` is a document, `meta/root/` and `data/root/` begin all other keys
-            if key.startswith((f"{tree}/", f"{tree}.")):
+            if key.startswith(f"{tree}/") or (tree == _META and key in self._documents):
                 return f"{self.prefix}{tree}/{self.node}{key[len(tree) :]}"
         return self.prefix + key if key == _DOCUMENT else None
 
@@ -340,19 +343,35 @@ class DraftPart(ReadOnlyStore, Translating):
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
         """Yield every key that starts with `prefix`."""
-        return (key for key in self._keys() if key.startswith(check_prefix(prefix)))
-
-    def _keys(self) -> Iterator[str]:
-        yield _DOCUMENT
+        check_prefix(prefix)
+        yield from (key for key in (_DOCUMENT, *self._documents) if key.startswith(prefix) and self.exists(key))
         for tree in (_META, _DATA):
-            node = f"{self.prefix}{tree}/{self.node}"
-            beside = self.store.list_dir(node.rpartition("/")[0] + "/")[0] if tree == _META else ()
-            yield from (tree + key[len(node) :] for key in beside if key.startswith(node + "."))
-            yield from (tree + key[len(node) :] for key in self.store.list_prefix(node + "/"))
+            below = prefix if prefix.startswith(f"{tree}/") else f"{tree}/"
+            if below.startswith(prefix):
+                yield from (self._shown(key, tree) for key in self.store.list_prefix(f"{self._stored(below)}"))
+
+    def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
+        """Return the keys and the prefixes directly below `prefix`, each sorted."""
+        for tree in (_META, _DATA):
+            if check_prefix(prefix).startswith(f"{tree}/"):
+                keys, prefixes = self.store.list_dir(f"{self._stored(prefix)}")
+                return [self._shown(key, tree) for key in keys], [self._shown(below, tree) for below in prefixes]
+        keys = [key for key in (_DOCUMENT, *self._documents) if key.startswith(prefix) and self.exists(key)]
+        trees = [f"{tree}/" for tree in (_DATA, _META) if f"{tree}/".startswith(prefix)]
+        held = [tree for tree in trees if any(self.store.list_dir(f"{self._stored(tree)}"))]
+        names = {name[len(prefix) :].partition("/") for name in (*keys, *held)}
+        return (
+            sorted(prefix + name for name, slash, _ in names if not slash),
+            sorted({f"{prefix}{name}/" for name, slash, _ in names if slash}),
+        )
+
+    def _shown(self, key: str, tree: str) -> str:
+        """Return the key, or prefix, that is shown for one below the node in a tree of the other store."""
+        return tree + key[len(f"{self.prefix}{tree}/{self.node}") :]
 
     def close(self) -> None:
         """Close the other store."""
         self.store.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.store, self.prefix, self.node)
+        return type(self), (self.store, self.prefix, self.node, self.suffix)
