@@ -359,3 +359,13 @@ def test_names_from_the_root_lead_into_a_hierarchy_and_out_of_it(old: Path, tmp_
             for name in ("/none", "/old/none", "/old/g/none", "/n/none"):
                 with pytest.raises(NotFoundError):
                     inner[name]
+
+
+def test_the_nodes_of_a_hierarchy_are_counted_where_they_are_copied(old: Path) -> None:
+    options: list[dict[str, Any]] = [{}, {"resume": True}]
+    for how in options:
+        for source, number in (
+            (mixed(old), (4, 4)), (old, (3, 2)), (tegula.open(old)["g"], (3, 1)), (tegula.open(old)["g/a"], (1, 0)),
+        ):  # fmt: skip
+            report = tegula.copy(source, MemoryStore(), **how)
+            assert (report.arrays, report.groups) == number, (source, how)

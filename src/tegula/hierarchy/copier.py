@@ -8,7 +8,7 @@ from itertools import islice
 from math import prod
 from threading import Lock
 from time import perf_counter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tegula import engine
 from tegula.engine.concurrency.pool import for_each, gather
@@ -17,11 +17,15 @@ from tegula.engine.nodes.deleting import is_chunk_key
 from tegula.engine.reading.remote import UNITS
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, UnsupportedError
 from tegula.formats import FORMATS
+from tegula.hierarchy.drafts import entered
 from tegula.hierarchy.sources import Source, Sources
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import ABSENT, Store
 from tegula.stores.capabilities import Copying, SizedListing
 from tegula.stores.targets.paths import location_of
+
+if TYPE_CHECKING:
+    from tegula.stores.zarr3_draft import DraftStore
 
 __all__ = ["Copier", "CopyProgress"]
 
@@ -60,6 +64,7 @@ class Copier:
         self._lock = Lock()
         self._sources = Sources(None, old.rstrip("/"), implicit=True)
         self._nodes: dict[str, Source | Mapping[str, bytes]] = {}  # arrays, and documents of groups, by prefix
+        self._drafts: dict[str, DraftStore | None] = {}  # views of what has an entry point, by prefix
         self._sizes_known = isinstance(source, SizedListing)
         # only a local store can be listed while values are written to it
         self._listed_first = target == source and source.local_directory is None
@@ -110,9 +115,10 @@ class Copier:
         path = prefix[:-1]
         try:
             node = engine.read_metadata(self.source, path)
-        except (MetadataError, UnsupportedError):
+        except (MetadataError, UnsupportedError) as error:
             self._sources.see_path(path)
             self._nodes[prefix] = Source(self.source, path, None)
+            self._drafts[prefix] = entered(self.source, path, error)
             return True
         if node is not None:
             self._sources.see_path(path)
@@ -135,7 +141,7 @@ class Copier:
     def _array(self, prefix: str) -> None:
         self._node = prefix[len(self.old) :].rstrip("/")
         documents: list[str] = []
-        chunk = self._chunks.pop(prefix, 0)
+        chunk, draft = self._chunks.pop(prefix, 0), self._drafts.pop(prefix, None)
 
         def others() -> Iterator[_Sized]:
             if isinstance(self.source, SizedListing):
@@ -143,6 +149,10 @@ class Copier:
             else:
                 listed = ((key, chunk) for key in self.source.list_prefix(prefix))
             for key, nbytes in listed:
+                if draft is not None and (kind := draft.kind_of(key)) is not None:
+                    with self._lock:
+                        self.arrays += kind == "array"
+                        self.groups += kind == "group"
                 if key[len(prefix) :] in _RANK:
                     documents.append(key[len(prefix) :])
                 else:

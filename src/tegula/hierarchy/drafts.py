@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 else:
     zarr3_draft, views = Later("tegula.formats.zarr3_draft"), Later("tegula.stores.zarr3_draft")
 
-__all__ = ["elsewhere", "found_at", "is_entry", "place_of", "place_to_change"]
+__all__ = ["elsewhere", "entered", "found_at", "is_entry", "place_of", "place_to_change"]
 
 
 def elsewhere(
@@ -78,11 +78,19 @@ def elsewhere(
     return None
 
 
+def entered(store: Store, path: str, error: object) -> views.DraftStore | None:
+    """Return the view of a hierarchy whose entry point, which gave an error, is at a path and can be understood."""
+    try:
+        return _entered(store, path) if is_entry(error) else None
+    except (MetadataError, UnsupportedError):
+        return None
+
+
 def _is_below(path: str, group: str) -> bool:
     return not group or f"{path}/".startswith(f"{group}/")
 
 
-def _entered(store: Store, path: str) -> Store | None:
+def _entered(store: Store, path: str) -> views.DraftStore | None:
     """Return the view of a hierarchy whose entry point is at a path."""
     raw = engine.fetch_documents(store, path, [ZARR3_KEY]).get(ZARR3_KEY)
     try:

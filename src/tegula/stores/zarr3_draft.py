@@ -118,6 +118,20 @@ class DraftStore(ReadOnlyStore, Translating):
         """Return the key that is shown for one in a tree of the other store."""
         return self.prefix + key[len(f"{self.prefix}{tree}/") :]
 
+    def kind_of(self, key: str) -> str | None:
+        """Return the kind of node, ``"array"`` or ``"group"``, whose document has this key in the other store.
+
+        Examples
+        --------
+        >>> from tegula.stores import MemoryStore
+        >>> view = DraftStore(MemoryStore(), "old/")
+        >>> view.kind_of("old/meta/root.group.json"), view.kind_of("old/data/root/a/c0")
+        ('group', None)
+        """
+        if not key.startswith((f"{self.prefix}{_META}/", f"{self.prefix}{_META}.")):
+            return None
+        return next((kind for kind in _KINDS if key.endswith(f".{kind}{self.suffix}")), None)
+
     def source(self, path: str) -> tuple[Store, str]:
         """Return a store that holds a node as a hierarchy of its own, and the path in it; see `Translating.source`."""
         root = self.prefix.rstrip("/")
