@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import zarr
 
 import tegula
 import tegula.references
@@ -369,3 +370,33 @@ def test_the_nodes_of_a_hierarchy_are_counted_where_they_are_copied(old: Path) -
         ):  # fmt: skip
             report = tegula.copy(source, MemoryStore(), **how)
             assert (report.arrays, report.groups) == number, (source, how)
+
+
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+@pytest.mark.parametrize("local", [False, True])
+def test_consolidated_metadata_leave_out_a_hierarchy_that_is_still_found(
+    old: Path, tmp_path: Path, format: str, local: bool
+) -> None:
+    place: Any = tmp_path / "outer" if local else MemoryStore()
+    group = tegula.create_group(place, format=format)
+    group["n/x"] = [1, 2, 3]
+    tegula.copy(old, place, path="old")
+    tegula.copy(old, place, path="n/older")
+    plain = sorted(name for name, _ in group.walk())
+    group.consolidate()
+    if local:
+        read = zarr.open_consolidated(place)
+        assert sorted(name for name, _ in read.members(max_depth=None)) == ["n", "n/x"]
+    assert {finding.kind for finding in tegula.check(place).findings} == {"other-format"}
+    known = tegula.open_group(place, consolidated=True)
+    assert known.knows_members
+    assert sorted(name for name, _ in known.walk()) == plain
+    assert ("old" in known, "n/older/g/a" in known, "old/none" in known, "none" in known) == (True, True, False, False)
+    for path in ("old/g/a", "n/older/g/a"):
+        assert np.array_equal(known[path][...], expected(old))
+    with pytest.raises(NotFoundError):
+        known["old/none"]
+    if format == "zarr3":
+        converted = MemoryStore()
+        assert tegula.convert(known, converted, verify=True).ok
+        assert tegula.compare(place, converted).equal

@@ -45,6 +45,7 @@ from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
 from tegula.runtime.deferred import Later
 from tegula.stores import Store
 from tegula.stores.arguments import is_key
+from tegula.stores.capabilities import Translating
 from tegula.stores.targets import nearest
 from tegula.tables.table import Table
 
@@ -340,7 +341,10 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
             error.within(path=f"{self._store.url}/{path}")
             raise
         if metadata is None:
-            return None
+            if (place := self._members.place_in_draft(path)) is None:
+                return None
+            member = open_node(*place, read_only=True, allow_pickle=self.allow_pickle)
+            return self._passed_on(member)
         node = _node(self._store, path, metadata, self._read_only, self.allow_pickle, copy)
         if isinstance(node, Group):
             node._members.known, node._members.copy = known, copy
@@ -692,7 +696,8 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
         """Write a copy of the metadata of all members into the group (Zarr v2 ``.zmetadata``, v3 inline).
 
         Readers that use this copy (`tegula.open_group` with ``consolidated=True``) open members without reading their
-        documents. Later changes do not update the copy: consolidate again after them.
+        documents. Later changes do not update the copy: consolidate again after them. Hierarchies of drafts of Zarr v3
+        are not in the copy; they are found by name, and listed in stores that are not remote.
 
         Examples
         --------
@@ -710,7 +715,11 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
             self._store,
             self._path,
             self.format,
-            lambda: ((path, node.metadata.documents) for path, node in plain.walk()),
+            lambda: (
+                (path, node.metadata.documents)
+                for path, node in plain.walk()
+                if not isinstance(node.store, Translating)  # other readers can't read a draft's documents
+            ),
         )
 
     def is_consolidated(self) -> bool:

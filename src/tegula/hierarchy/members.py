@@ -10,10 +10,12 @@ from typing import Any, Final
 from tegula import engine
 from tegula.engine.documents.finding import children, members_of_folder, nodes_below
 from tegula.engine.documents.reading import documents_of
+from tegula.engine.nodes.deleting import holds_draft
 from tegula.errors import MetadataError, StoreError, TegulaError, UnsupportedError, store_failed
 from tegula.formats import find_format, keys_up_to
+from tegula.formats.keys import ZARR3_KEY
 from tegula.hierarchy.ahead import Entry
-from tegula.hierarchy.drafts import found_at
+from tegula.hierarchy.drafts import found_at, place_of
 from tegula.hierarchy.unreadable import Unreadable
 from tegula.stores import Store
 from tegula.stores.names import is_no_name
@@ -64,7 +66,7 @@ class Members:
     def has(self, path: str) -> bool:
         """Return whether there is a member at a path of the store, even if it can't be opened."""
         if (known := self.known_at(path)) is not None:
-            return path in known
+            return path in known or self.place_in_draft(path) is not None
         try:
             return found_at(self.store, path, engine.read_node, self.prefix.rstrip("/"))[2] is not None
         except (MetadataError, UnsupportedError):
@@ -74,11 +76,24 @@ class Members:
                 return False  # a key the store can't hold, or the name of a document
             raise
 
+    def place_in_draft(self, path: str) -> tuple[Store, str] | None:
+        """Return where a member is that belongs to the hierarchy of a draft, which no consolidated metadata has."""
+        view, place = place_of(self.store, path, self.prefix.rstrip("/"))
+        return None if view is self.store else (view, place)
+
     def names(self, *, is_folder: bool) -> Iterator[str]:
         """Yield the names of the direct members; of a folder, those of any format."""
         if self.known is not None:
             below = (path[len(self.prefix) :] for path in self.known if path.startswith(self.prefix))
-            yield from sorted((name for name in below if name and "/" not in name), key="{}/".format)  # listing order
+            known = {name for name in below if name and "/" not in name}
+            in_listing = ZARR3_KEY in find_format(self.format).node_keys  # as an entry point is without the copy
+            if in_listing and self.store.listable and not self.store.is_remote:
+                known.update(
+                    name
+                    for name in self.prefixes()
+                    if name not in known and holds_draft(self.store, self.prefix + name)
+                )
+            yield from sorted(known, key="{}/".format)  # listing order
             return
         if is_folder:
             children = members_of_folder(self.store, self.prefix)
