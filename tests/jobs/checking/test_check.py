@@ -40,7 +40,7 @@ TRUE_OF = {
 
 NOT_DAMAGE = {
     "err_huge", "err_dtype_huge", "err_dtype_no_bytes", "err_dtype_object_inside", "err_shape_9", "err_compression",
-    "err_must_understand", "err_data_type", "err_storage_transformers", "err_codec", "err_entry_extension",
+    "err_must_understand", "err_data_type", "err_storage_transformers", "err_codec", "err_entry_extension", "err_entry_version",
 }  # fmt: skip
 """Fixtures that are refused for what tegula can't do, or does not want to."""
 
