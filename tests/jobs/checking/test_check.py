@@ -41,7 +41,7 @@ TRUE_OF = {
 NOT_DAMAGE = {
     "err_huge", "err_dtype_huge", "err_dtype_no_bytes", "err_dtype_object_inside", "err_shape_9", "err_compression",
     "err_must_understand", "err_data_type", "err_storage_transformers", "err_codec", "err_entry_extension",
-    "err_entry_version", "err_extension", "zarr3draft-2.18.7/err_grid", "err_entry_extension", "err_entry_version",
+    "err_entry_version", "err_extension", "zarr3draft-2.18.7/err_grid",
 }  # fmt: skip
 """Fixtures that are refused for what tegula can't do, or does not want to."""
 
