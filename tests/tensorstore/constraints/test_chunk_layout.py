@@ -108,6 +108,37 @@ def test_grids_mean_the_same(drawn: tuple[dict[str, Any], dict[str, Any], int]) 
     assert results[0] == results[1]
 
 
+def _updated(kind: Any, first: dict[str, Any], **arguments: Any) -> Any:
+    value = kind(**first)
+    value.update(**arguments)
+    return value
+
+
+@pytest.mark.parametrize(
+    "merged",
+    [
+        lambda kind: kind.Grid(shape=[4], grid=kind.Grid(rank=0, elements=9)),
+        lambda kind: _updated(kind.Grid, {"shape": [4]}, grid_soft_constraint=kind.Grid(rank=0, elements=9)),
+        lambda kind: _updated(kind.Grid, {}, grid=kind.Grid(rank=0)),
+        lambda kind: _updated(kind.Grid, {"rank": 0}, grid=kind.Grid(elements=2)),
+        lambda kind: _updated(kind.Grid, {"rank": 0}, grid=kind.Grid(rank=1)),
+        lambda kind: _updated(kind.Grid, {"rank": 2}, grid=kind.Grid(rank=1)),
+        lambda kind: kind(rank=2, write_chunk=kind.Grid(rank=0, elements=4)),
+        lambda kind: kind(chunk=kind.Grid(rank=0)),
+        lambda kind: kind(rank=0, chunk=kind.Grid(rank=1, shape=[2])),
+    ],
+)
+def test_a_merged_grid_of_rank_0_has_an_unknown_rank(merged: Any) -> None:
+    results = []
+    for kind in (ChunkLayout, tensorstore.ChunkLayout):
+        try:
+            value = merged(kind)
+            results.append((value.rank, value.to_json()))
+        except ValueError as error:
+            results.append(kind_and_code(error))
+    assert results[0] == results[1]
+
+
 class Here:
     ChunkLayout = ChunkLayout
 

@@ -140,6 +140,8 @@ class _Vectors(Constraints):
     __slots__ = ("_parts", "_rank")
     _own: ClassVar[dict[str, str]]
     """The parts that objects of this class have, and the kind of each."""
+    _least_rank: ClassVar[int] = 0
+    """The lowest rank that counts when an object of this class is merged into another."""
 
     _rank: int | None
     _parts: dict[str, Vector]
@@ -182,6 +184,11 @@ class _Vectors(Constraints):
         bits = tuple(hard and each is not None and not (each == -1 and any_size) for each in new)
         self._merge_part(part, Vector(new, bits))
 
+    def _merge_rank(self, other: _Vectors) -> None:
+        """Set the rank to that of another object, if it counts."""
+        if other._rank is not None and other._rank >= other._least_rank:
+            self._set_rank(other._rank)
+
     def _merge_part(self, part: str, vector: Vector | None) -> None:
         if vector is not None:
             known = self._parts.get(part)
@@ -189,8 +196,7 @@ class _Vectors(Constraints):
 
     def _merge(self, other: Self) -> None:
         """Merge in the constraints of another object."""
-        if other._rank is not None:
-            self._set_rank(other._rank)
+        self._merge_rank(other)
         for part in self._own:
             self._merge_part(part, other._parts.get(part))
 
@@ -271,6 +277,7 @@ class ChunkGrid(_Vectors):
     __slots__ = ()
     _name: ClassVar[str] = "ChunkLayout.Grid"
     _own: ClassVar[dict[str, str]] = {kind: kind for kind in _GRID_PARTS}
+    _least_rank: ClassVar[int] = 1  # as in TensorStore, which does not tell rank 0 from an unknown one here
     _members: ClassVar[dict[str, Member]] = {
         "rank": _RANK,
         **{name: _vector("", *which) for name, which in _GRID_VECTORS.items()},
@@ -485,8 +492,7 @@ class ChunkLayout(_Vectors):
 
     def _merge_grid(self, prefix: str, grid: ChunkGrid) -> None:
         """Merge in a grid that was given as the argument `prefix`."""
-        if grid.rank:
-            self._set_rank(grid.rank)
+        self._merge_rank(grid)
         for kind in _GRID_PARTS:
             for part in _parts_of(prefix, kind):
                 self._merge_part(part, grid._parts.get(kind))
