@@ -139,6 +139,17 @@ def test_a_merged_grid_of_rank_0_has_an_unknown_rank(merged: Any) -> None:
     assert results[0] == results[1]
 
 
+@pytest.mark.parametrize("kind", [ChunkLayout, ChunkLayout.Grid])
+def test_each_constraint_has_its_docstring_and_its_name_in_errors(kind: Any) -> None:
+    names = [name for name, value in vars(kind).items() if isinstance(value, property) and name != "ndim"]
+    assert {name for name in kind._members if hasattr(kind, name)} <= {*names}
+    assert len({getattr(kind, name).__doc__ for name in names} - {None}) == len(names)
+    for name in names:
+        if name.removesuffix("_soft_constraint") in ("shape", "elements", "inner_order", "grid_origin"):
+            with pytest.raises(AttributeError, match=f"'{name}'"):
+                setattr(kind(), name, 1)
+
+
 class Here:
     ChunkLayout = ChunkLayout
 

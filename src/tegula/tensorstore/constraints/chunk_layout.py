@@ -124,9 +124,11 @@ class _Constraint(property):
     """The property for the constraint of its name."""
 
     def __init__(self, doc: str) -> None:
-        super().__init__(lambda owner: owner._only(self.part, self.part == self.name), doc=doc)
+        super().__init__(lambda owner: owner._only(self.part, self.part == self.name))
+        self.__doc__ = doc  # before Python 3.13, the docstring of the class hides that of a property
 
     def __set_name__(self, owner: type, name: str) -> None:
+        super().__set_name__(owner, name)  # type: ignore[misc]  # `property` has it, to name itself in errors
         self.name, self.part = name, name.removesuffix(_SOFT)
 
 
