@@ -164,6 +164,11 @@ class Zarr3Spec(KeyedSpec):
         chunked, full = known.chunked, known.full
         return Ranks(full if chunked is None else chunked, chunked if full is None else full)
 
+    def get_rank(self) -> int | None:
+        # as in TensorStore, which waits for the data type, chunks and units alone do not tell it
+        rank, domain = self.schema.rank, self.get_domain()
+        return domain.rank if rank is None and domain is not None else rank
+
     def get_dimension_units(self) -> Units | None:
         units = merged_units(self.constraints.units, self.schema.dimension_units)
         rank = self.get_rank() if self.constraints.rank is None else self.constraints.rank

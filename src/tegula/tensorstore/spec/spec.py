@@ -195,7 +195,9 @@ class Spec(Indexable):
 
     @property
     def dimension_units(self) -> tuple[Unit | None, ...] | None:
-        """The physical unit of each dimension."""
+        """The physical unit of each dimension; None if the rank is unknown."""
+        if self.rank is None:
+            return None
         units, view = self._driver.get("dimension_units"), self._view
         return units if units is None or view is None else units_through(units, view)
 
