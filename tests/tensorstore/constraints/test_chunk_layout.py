@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.tensorstore.recorded_errors import kind_and_code
 
+import tegula.tensorstore as ts
 from tegula.errors import TegulaError
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 
@@ -255,3 +256,18 @@ def test_failed_updates_change_nothing() -> None:
     with pytest.raises(ValueError, match="does not match existing one"):
         layout.update(inner_order=[1, 0], write_chunk_shape=[3, 2])
     assert layout == ChunkLayout(chunk_shape=[1, 2])
+
+
+def test_errors_name_the_grid() -> None:
+    layout = {"read_chunk_shape": [3], "write_chunk_shape": [4]}
+    cause = "write_chunk constraints not compatible with existing read_chunk constraints: "
+    for driver in ("zarr", "n5"):
+        for library in (ts, tensorstore):
+            spec = {"driver": driver, "kvstore": "memory://"}
+            options = {"create": True, "dtype": "int8", "shape": [8], "context": library.Context()}
+            future = library.open(spec, chunk_layout=library.ChunkLayout(**layout), **options)
+            with pytest.raises(ValueError, match=cause):
+                future.result()
+    schemas = [ts.Schema(chunk_layout=ChunkLayout(write_chunk_shape=[size])) for size in (3, 4)]
+    with pytest.raises(ValueError, match=r"^Invalid schema: New hard constraint on write_chunk shape for dimension 0"):
+        schemas[0].update(schema=schemas[1])

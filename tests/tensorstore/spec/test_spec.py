@@ -165,21 +165,28 @@ def test_urls_mean_the_same(url: str) -> None:
     both(lambda library: library.Spec(url).url)
 
 
+_NO_TRANSFORM = {"driver": "array", "dtype": "int8", "array": [1], "transform": None}
+
+
 @pytest.mark.parametrize(
     "members",
-    [5, [1], None, {}, {"driver": 5}, {"driver": "nope"}, {**BASE, "transform": 5}]
-    + [{**BASE, "transform": None}, {"driver": "array", "dtype": "int8", "array": [1], "transform": None}],
+    [
+        5,
+        [1],
+        None,
+        {},
+        {"driver": 5},
+        {"driver": "nope"},
+        *({**BASE, "transform": x} for x in (5, None)),
+        _NO_TRANSFORM,
+    ],
 )
 def test_odd_specs_are_refused_the_same(members: Any) -> None:
     both(lambda library: library.Spec(members))
 
 
 @pytest.mark.parametrize("value", ["x", [], {}, 0, 1.5, False, np.True_])
-@pytest.mark.parametrize(
-    "name",
-    ["open", "create", "delete_existing", "assume_metadata", "assume_cached_metadata"]
-    + ["minimal_spec", "unbind_context", "strip_context"],
-)
+@pytest.mark.parametrize("name", [*FLAGS, "minimal_spec", "unbind_context", "strip_context"])
 def test_odd_switches_are_refused_the_same(name: str, value: Any) -> None:
     def updated(library: Any) -> Any:
         spec = library.Spec(BASE)

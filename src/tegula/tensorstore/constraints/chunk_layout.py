@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 from tegula.runtime.frozen import attribute
 from tegula.tensorstore.constraints.chunk_shapes import Extents, choose_shape
 from tegula.tensorstore.constraints.members import Constraints, Member
-from tegula.tensorstore.errors import checked, invalid, type_error
+from tegula.tensorstore.errors import StatusError, annotate, checked, invalid, type_error
 from tegula.tensorstore.index.dim import Dim
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json.binding import (
@@ -51,11 +51,12 @@ class Vector(NamedTuple):
     values: tuple[Any, ...]
     hard: tuple[bool, ...]
 
-    def merged(self, new: Vector, what: str) -> Vector:
-        """Return these constraints merged with new ones; `what` they constrain is for errors."""
+    def merged(self, new: Vector, part: str) -> Vector:
+        """Return these constraints merged with new ones; the part that they constrain is for errors."""
         for axis, (old, value) in enumerate(zip(self.values, new.values, strict=True)):
             if self.hard[axis] and new.hard[axis] and old != value:
-                where = f" for dimension {axis}" if what != "elements" else ""
+                where = "" if part.endswith("elements") else f" for dimension {axis}"
+                what = part.replace("_chunk_", "_chunk ")
                 raise invalid(f"New hard constraint on {what}{where} ({value}) does not match existing one ({old})")
         values = tuple(
             value if value is not None and (hard or old is None) else old
@@ -194,7 +195,7 @@ class _Vectors(Constraints):
     def _merge_part(self, part: str, vector: Vector | None) -> None:
         if vector is not None:
             known = self._parts.get(part)
-            self._parts[part] = vector if known is None else known.merged(vector, self._own[part])
+            self._parts[part] = vector if known is None else known.merged(vector, part)
 
     def _merge(self, other: Self) -> None:
         """Merge in the constraints of another object."""
@@ -460,10 +461,19 @@ class ChunkLayout(_Vectors):
         grid._parts = {kind: vector for kind, vector in found.items() if vector is not None}
         return grid
 
+    def _grid_of_both(self, usage: str, other: str) -> ChunkGrid:
+        """Return one grid for two usages; soft constraints for the first come first."""
+        grid = self._grid(usage)
+        try:
+            grid._merge(self._grid(other))
+        except StatusError as error:
+            text = f"{other}_chunk constraints not compatible with existing {usage}_chunk constraints"
+            raise annotate(error, text) from None
+        return grid
+
     def _chosen(self, rank: int, extents: Extents) -> tuple[int, ...]:
         """Choose the shape of the chunks of an array with one grid; `rank` counts the first dimensions."""
-        grid = self._grid("read")
-        grid._merge(self._grid("write"))
+        grid = self._grid_of_both("read", "write")
         return choose_shape(*grid._numbers(rank), extents)
 
     @property

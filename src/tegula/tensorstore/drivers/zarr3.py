@@ -300,10 +300,10 @@ def _chunk_shapes(
     layout: ChunkLayout, domain: IndexDomain, rank: int, codecs: Chain | None
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Choose the shapes of read and write chunks, which are the same if the codecs exclude sharding."""
-    read, write = layout.read_chunk, layout.write_chunk
     if codecs is not None and codecs.sharding_height == 0:
-        write._merge(read)
-        read = write
+        read = write = layout._grid_of_both("write", "read")
+    else:
+        read, write = layout.read_chunk, layout.write_chunk
     hard = (read._vector("shape").hard[:rank], write._vector("shape").hard[:rank])
     return choose_shard_shapes(read._numbers(rank), write._numbers(rank), domain.shape[:rank], hard)
 
