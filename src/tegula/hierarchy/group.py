@@ -6,7 +6,7 @@ import _thread
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, MutableMapping, Sequence, ValuesView
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 from weakref import ref
 
 from tegula import display, engine
@@ -19,12 +19,12 @@ from tegula.arrays.keywords import check_keywords, known_keywords
 from tegula.arrays.node import Node
 from tegula.arrays.values import as_data
 from tegula.display import Info, Tree
-from tegula.engine.concurrency.pool import gather
 from tegula.engine.nodes.deleting import delete_node
 from tegula.errors import (
     AlreadyExistsError,
     MetadataError,
     NotFoundError,
+    StoreError,
     TegulaError,
     UnsupportedError,
 )
@@ -61,6 +61,7 @@ __all__ = ["Group", "group_at", "open_below", "open_node"]
 M = TypeVar("M", "Array", "Group")
 N = TypeVar("N", bound="Array | Group | Table | None")
 _KEYWORDS = CREATION | {"shape", "dtype", "data", "format", "overwrite", "allow_pickle"}
+_FEW_CHUNKS: Final = 1000  # that `info` counts the bytes of
 
 
 def open_node(
@@ -757,13 +758,22 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
 
     @property
     def info(self) -> Info:
-        """A report on the group and its direct members; shown as a table."""
+        """A report on the group and its direct members; shown as a table.
+
+        It has the stored size of an array only where that is quick to count: in stores that are not remote, for at most
+        1,000 chunks (or shards). `Array.nbytes_stored` counts any, the program ``tegula info`` all below the group.
+        """
         return display.group_info(self, self._nbytes_stored)
 
     def _nbytes_stored(self, members: Sequence[tuple[str, Node]]) -> dict[str, int]:
-        """Return the bytes of the stored chunks of the arrays among members, if the store can be listed."""
-        arrays = {name: node for name, node in members if isinstance(node, Array) and self._store.listable}
-        return dict(zip(arrays, gather(Array.nbytes_stored, arrays.values(), self._store.concurrency)))
+        """Return the bytes of the stored chunks of those arrays among members where `info` has them."""
+        sizes: dict[str, int] = {}
+        if self._store.listable and not self._store.is_remote:
+            for name, node in members:
+                if isinstance(node, Array) and (node.nshards or node.nchunks) <= _FEW_CHUNKS:
+                    with suppress(StoreError):  # the storage may refuse to list
+                        sizes[name] = node.nbytes_stored()
+        return sizes
 
     def check_writable(self) -> None:
         """Look members up in the store from now on; for errors see `Node.check_writable`."""
