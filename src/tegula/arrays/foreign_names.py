@@ -66,13 +66,13 @@ class ArrayAliases:
         """Write ``a.vindex[selection]``."""
         _write(self, selection, indexing.vectorized, value, fields)
 
-    def get_mask_selection(self, mask: Any, *, out: Any = None, fields: Any = None) -> Any:
-        """Read ``a.vindex[mask]``."""
-        return _read(self, np.asarray(mask, bool), indexing.vectorized, out, fields)
+    def get_mask_selection(self: Any, mask: Any, *, out: Any = None, fields: Any = None) -> Any:
+        """Read ``a.vindex[mask]``; anything but a mask of the array's shape is an error."""
+        return _read(self, selecting.masked(mask, self.shape), indexing.vectorized, out, fields)
 
-    def set_mask_selection(self, mask: Any, value: Any, *, fields: Any = None) -> None:
-        """Write ``a.vindex[mask]``."""
-        _write(self, np.asarray(mask, bool), indexing.vectorized, value, fields)
+    def set_mask_selection(self: Any, mask: Any, value: Any, *, fields: Any = None) -> None:
+        """Write ``a.vindex[mask]``; anything but a mask of the array's shape is an error."""
+        _write(self, selecting.masked(mask, self.shape), indexing.vectorized, value, fields)
 
     def get_block_selection(self, selection: Any, *, out: Any = None, fields: Any = None) -> Any:
         """Read ``a.blocks[selection]``."""

@@ -67,6 +67,23 @@ def basic(selection: Any) -> Any:
     return selection
 
 
+def masked(mask: Any, shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    """Return a mask of an array, which may be the only item of a tuple.
+
+    Raises
+    ------
+    SelectionError
+        If it is anything but booleans in the shape of the array.
+    """
+    try:
+        found = np.asarray(mask[0] if isinstance(mask, tuple) and len(mask) == 1 else mask)
+    except ValueError as error:
+        raise SelectionError(f"the mask is no array: {error}") from error
+    if found.dtype != np.bool_ or found.shape != shape:
+        raise SelectionError(f"a mask has booleans in the shape {shape}, not {found.dtype} in the shape {found.shape}")
+    return found
+
+
 # --- reading
 
 
