@@ -122,3 +122,26 @@ def test_names_are_shown_and_completed() -> None:
     assert group._ipython_key_completions_() == [*group]
     assert repr(group.keys()).startswith("Keys(['g000', 'g001', ")
     assert repr(group.keys()).endswith("'g099', …])")
+
+
+def test_a_mask_selection_takes_a_mask_of_the_shape_and_nothing_else() -> None:
+    zarr = pytest.importorskip("zarr")
+    arrays = zarr.array(VALUES), tegula.array(VALUES)
+    for mask in (VALUES > 7, (VALUES > 9,), (VALUES < 3).tolist()):
+        if not isinstance(mask, list):
+            np.testing.assert_array_equal(*(array.get_mask_selection(mask) for array in arrays))
+        arrays[0].set_mask_selection(np.asarray(mask).reshape(4, 6), 7)
+        arrays[1].set_mask_selection(mask, 7)
+        np.testing.assert_array_equal(*(array[...] for array in arrays))
+    before = arrays[1][...]
+    for wrong in ([0, 2], [[0] * 6] * 4, [True] * 4, (VALUES > 7, VALUES > 7), [[True], [True, False]]):
+        with pytest.raises(tegula.SelectionError):
+            arrays[1].get_mask_selection(wrong)
+        with pytest.raises(tegula.SelectionError):
+            arrays[1].set_mask_selection(wrong, 5)
+    np.testing.assert_array_equal(arrays[1][...], before)
+
+
+def test_a_new_array_without_a_type_has_that_of_zarr() -> None:
+    zarr = pytest.importorskip("zarr")
+    assert tegula.create(4, dtype=None).dtype == zarr.create(4, dtype=None).dtype == np.dtype("f8")

@@ -34,7 +34,7 @@ __all__ = [
 def create(
     shape: ShapeLike,
     chunks: ChunksLike = "auto",
-    dtype: DTypeLike = "f8",
+    dtype: DTypeLike | None = None,
     *,
     store: TargetLike | None = None,
     **options: Any,
@@ -47,7 +47,8 @@ def create(
     >>> tegula.create((4, 4), chunks=(2, 4), fill_value=7)[0]
     array([7., 7., 7., 7.])
     """
-    return numpy_names.full(shape, options.pop("fill_value", 0), store=store, dtype=dtype, chunks=chunks, **options)
+    fill_value, dtype = options.pop("fill_value", 0), "f8" if dtype is None else dtype
+    return numpy_names.full(shape, fill_value, store=store, dtype=dtype, chunks=chunks, **options)
 
 
 def from_array(store: TargetLike | None = None, *, data: Any, **options: Any) -> Array:
