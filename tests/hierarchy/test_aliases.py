@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pydoc
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,7 +113,36 @@ def test_each_name_is_in_the_table_of_the_page_and_nowhere_else() -> None:
     names = {*aliases.__all__, *(name for cls in ALIASES.values() for name in vars(cls) if not name.startswith("_"))}
     assert names == {*re.findall(r"`(\w+)", "".join(line.split("|")[2] for line in table.splitlines() if "|" in line))}
     assert not names & {*dir(tegula)} - {"array", "empty", "full", "ones", "zeros"}
-    assert not names & {*dir(tegula.Array), *dir(tegula.Group)} - {"array", "tree"}
+    group = tegula.create_group({}, attributes={"a": 1})
+    group["x"] = [1]
+    assert not names & {*dir(group["x"]), *dir(group)} - {"tree"}
+
+
+@pytest.mark.parametrize("name", ALIASES)
+def test_each_name_is_an_attribute_of_its_class(name: str) -> None:
+    cls, other = getattr(tegula, name), ALIASES[name]
+    lent = next(base for base in cls.__mro__ if base.__name__ == other.__name__)
+    assert {key for key in vars(lent) if key[0] != "_"} == {key for key in vars(other) if key[0] != "_"}
+    for key in vars(lent):
+        assert key[0] == "_" or getattr(cls, key) is getattr(other, key)
+    shown = pydoc.plain(pydoc.render_doc(cls))
+    assert all(f" {key}" in shown for key in vars(other) if key[0] != "_")
+
+
+def test_subclasses_call_the_names_of_their_base() -> None:
+    class Visited(tegula.Group):
+        def visititems(self, function: Any) -> Any:
+            return super().visititems(lambda path, node: function(f"/{path}", node))
+
+    group = tegula.create_group({})
+    group["x"] = VALUES
+    node = tegula.open_group(group.store)
+    node.__class__ = Visited
+    assert node.visititems(lambda path, _: path) == "/x"
+    assert "visititems" in dir(node)
+    dest = np.zeros_like(VALUES)
+    tegula.Array.read_direct(group["x"], dest)
+    np.testing.assert_array_equal(dest, VALUES)
 
 
 def test_names_are_shown_and_completed() -> None:

@@ -1,7 +1,8 @@
 """Names of other libraries: those of methods that work here, and for the others the equivalents, which errors name.
 
 Names of zarr-python and h5py that mean the same work, so that programs written for these libraries run:
-`Node.__getattr__` looks up in `ALIASES` what a node does not have. Paths, types and errors follow tegula's rules.
+the classes in `ALIASES` are bases of arrays and groups (`tegula.arrays.node.other_names`). Paths, types and errors
+follow tegula's rules.
 `tegula.hierarchy.aliases` has the functions of the package.
 """
 

@@ -16,7 +16,7 @@ from tegula.arrays.chunking import as_shape
 from tegula.arrays.creation import new_group
 from tegula.arrays.filling import CREATION, ArrayOptions, new_array_with
 from tegula.arrays.keywords import check_keywords, known_keywords
-from tegula.arrays.node import Node
+from tegula.arrays.node import Node, other_names
 from tegula.arrays.values import as_data
 from tegula.display import Info, Tree
 from tegula.engine.nodes.deleting import delete_node
@@ -54,7 +54,12 @@ if TYPE_CHECKING:
     from tegula.hierarchy import reopening
 else:
     reopening = Later("tegula.hierarchy.reopening")
-    GroupAliases = object  # for type checkers only: `Node.__getattr__` finds the other names
+    GroupAliases = other_names(
+        "GroupAliases",
+        "create_dataset require_dataset array empty zeros ones full create_groups require_groups array_keys "
+        "group_keys array_values group_values nmembers visititems visit visitkeys visitvalues basename "
+        "info_complete",
+    )
 
 __all__ = ["Group", "group_at", "open_below", "open_node"]
 
