@@ -175,3 +175,28 @@ def test_a_mask_selection_takes_a_mask_of_the_shape_and_nothing_else() -> None:
 def test_a_new_array_without_a_type_has_that_of_zarr() -> None:
     zarr = pytest.importorskip("zarr")
     assert tegula.create(4, dtype=None).dtype == zarr.create(4, dtype=None).dtype == np.dtype("f8")
+
+
+def test_kept_names_take_the_calls_of_zarr() -> None:
+    group, store = tegula.create_group({}), tegula.MemoryStore()
+    assert group.array("x", shape=3, dtype="i4")[...].tolist() == [0, 0, 0]
+    assert str(tegula.tree(group, expand=True)) == str(tegula.tree(group, True, 1)) == str(group.tree())
+    tegula.create_group(store)["x"] = VALUES
+    assert [*tegula.consolidate_metadata(store, path=None)] == ["x"]
+    assert [*tegula.open_consolidated(store, use_consolidated=True)] == ["x"]
+    source = tegula.array(VALUES, chunks=(2, 6))
+    assert tegula.from_array({}, data=source, chunks="keep", shards="keep").chunks == (2, 6)
+    assert tegula.from_array({}, data=source, chunks=(4, 2)).chunks == (4, 2)
+
+
+def test_kept_names_refuse_with_errors_of_their_own() -> None:
+    group = tegula.create_group({})
+    with pytest.raises(tegula.MetadataError, match="two arrays named arr_0"):
+        tegula.save_group({}, [1], arr_0=[2])
+    for name in ("zeros", "ones"):
+        with pytest.raises(KeywordError, match="fill_value"):
+            getattr(group, name)("z", shape=3, fill_value=5)
+    with pytest.raises(ValueError, match="at least 0"):
+        group.nmembers(-1)
+    with pytest.raises(tegula.MetadataError, match="use_consolidated=True"):
+        tegula.open_consolidated({}, use_consolidated=False)
