@@ -11,7 +11,7 @@ import numpy as np
 
 from tegula import engine
 from tegula.engine.stored.array import StoredArray
-from tegula.errors import MetadataError, SelectionError
+from tegula.errors import MetadataError, SelectionError, brief
 from tegula.runtime.deferred import Later
 from tegula.runtime.frozen import replace
 
@@ -63,7 +63,7 @@ def basic(selection: Any) -> Any:
     for part in parts:
         if isinstance(part, (slice, EllipsisType)) or (np.ndim(part) == 0 and hasattr(part, "__index__")):
             continue
-        raise SelectionError(f"a basic selection has ints and slices, not {part!r:.50}; use a.oindex or a.vindex")
+        raise SelectionError(f"a basic selection has ints and slices, not {brief(part, 50)}; use a.oindex or a.vindex")
     return selection
 
 
