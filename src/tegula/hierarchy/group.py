@@ -27,6 +27,7 @@ from tegula.errors import (
     StoreError,
     TegulaError,
     UnsupportedError,
+    brief,
 )
 from tegula.formats import find_format
 from tegula.hierarchy.ahead import Ahead, Entry
@@ -240,7 +241,11 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
     # --- members
 
     def __getitem__(self, name: str) -> Any:
-        node = self._open(self.path_of(name))
+        if name == "/":
+            root = open_node(self._store, "", read_only=self._read_only, allow_pickle=self.allow_pickle)
+            node = self._passed_on(root)
+        else:
+            node = self._open(self.path_of(name))
         if node is None:
             advice = nearest.member_advice(self._store, self.path_of(name))
             raise NotFoundError(f"there is no member {name!r}{advice}", path=self.location)
@@ -289,7 +294,7 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
         'era/t'
         """
         if not isinstance(name, str):
-            raise NotFoundError(f"a member's name must be text, not {name!r:.80}", path=self.location)
+            raise NotFoundError(f"a member's name must be text, not {brief(name)}", path=self.location)
         inner = name.strip("/")
         if not is_key(inner):
             raise NotFoundError(f"{name!r} can't be the name of a member", path=self.location)
@@ -297,7 +302,7 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
 
     def __contains__(self, name: object) -> bool:
         if not isinstance(name, str) or not name.strip("/"):
-            return False
+            return name == "/"  # the root of the store
         try:
             path = self.path_of(name)
         except NotFoundError:
