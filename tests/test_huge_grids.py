@@ -104,7 +104,7 @@ def test_few_but_large_chunks_are_visited_where_they_are_stored() -> None:
 
 @pytest.mark.slow
 def test_verifying_sees_what_only_the_target_has_stored(vast: tegula.Array) -> None:
-    axes: list[Any] = [(0, 1, size) for size in vast.shape]
+    axes = tuple(map(range, vast.shape))
     copy = tegula.create_array(MemoryStore(), shape=vast.shape, chunks=1, dtype="i1", codecs=None)
     documents = {**copy.metadata.documents}
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
+import pickle
+import struct
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -117,3 +122,64 @@ def test_a_refused_copy_writes_nothing(tmp_path: Path) -> None:
     with pytest.raises(TegulaError, match="not stored"):
         tegula.copy(path, tmp_path / "y", missing_chunks="error")
     assert not (tmp_path / "y").exists()
+
+
+def hostile(tmp_path: Path) -> tegula.MemoryStore:
+    """Return the store of an array whose only shard runs a command if it is unpickled."""
+    inner = {"chunk_shape": [4], "codecs": [{"name": "numcodecs.pickle", "configuration": {}}], "index_location": "end"}
+    inner["index_codecs"] = [{"name": "bytes", "configuration": {"endian": "little"}}]
+    document = {
+        "zarr_format": 3, "node_type": "array", "shape": [4], "data_type": "uint8", "fill_value": 0,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4]}},
+        "chunk_key_encoding": {"name": "default"}, "codecs": [{"name": "sharding_indexed", "configuration": inner}],
+    }  # fmt: skip
+
+    class Command:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return os.mkdir, (os.fspath(tmp_path / "run"),)
+
+    chunk = pickle.dumps(Command())
+    shard = chunk + struct.pack("<QQ", 0, len(chunk))
+    return tegula.MemoryStore({"zarr.json": json.dumps(document).encode(), "c/0": shard})
+
+
+@pytest.mark.parametrize("how", [{}, {"resume": True}])
+def test_a_copy_unpickles_nothing(how: dict[str, Any], tmp_path: Path) -> None:
+    source, target = hostile(tmp_path), tegula.MemoryStore()
+    with suppress(TegulaError):
+        tegula.copy(source, target, missing_chunks="error", **how)
+        assert target.get("c/0") == source.get("c/0")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_copy_looks_for_all_chunks_or_refuses() -> None:
+    source = tegula.create_group(tegula.MemoryStore())
+    source.create_array("a", shape=(10**12, 10**6), chunks=(1, 1), dtype="u1")
+    source.create_array("b", shape=8, chunks=2, dtype="u1")[:2] = 1
+    with pytest.raises(TegulaError):
+        tegula.copy(source, tegula.MemoryStore(), missing_chunks="error")
+
+
+@pytest.mark.parametrize("how", [{}, {"resume": True}])
+def test_few_chunks_of_a_huge_grid_are_copied_if_none_has_to_be_stored(how: dict[str, Any]) -> None:
+    source, target = tegula.MemoryStore(), tegula.MemoryStore()
+    tegula.create_array(source, shape=(10**12, 10**6), chunks=(1, 1), dtype="u1")[7, 3] = 1
+    with config.configure(missing_chunks="error"):
+        tegula.copy(source, target, missing_chunks="fill", **how)
+    assert tegula.open_array(target)[7, 3] == 1
+
+
+def test_units_that_were_done_without_it_are_not_resumed_with_it(tmp_path: Path) -> None:
+    source = tegula.create_group(tmp_path / "source")
+    source.create_array("a", shape=(4096, 4096), chunks=(512, 512), dtype="i4")[:512] = 1
+    source.create_array("b", shape=8, chunks=2, dtype="i4")
+
+    def stop(path: str, *_: Any) -> None:
+        if path.endswith("b"):
+            raise RuntimeError
+
+    for job, ledger in (("checksum", {"ledger": tmp_path / "ledger"}), ("statistics", {"ledger": tmp_path / "other"})):
+        with suppress(RuntimeError):
+            getattr(tegula, job)(source, progress=stop, **ledger)
+        with pytest.raises(TegulaError, match="missing_chunks"):
+            getattr(tegula, job)(source, missing_chunks="error", **ledger)

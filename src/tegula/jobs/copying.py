@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -136,7 +136,11 @@ def _refuse_incomplete(source: Any, missing_chunks: Missing | None, options: Map
     said = getattr(source, "missing_chunks", None) if missing_chunks is None else engine.missing_rule(missing_chunks)
     if (said or config.current().missing_chunks) == "fill":
         return
-    with suppress(MetadataError, UnsupportedError), opened(source, "", True, options, missing_chunks) as node:
+    with ExitStack() as stack:
+        try:
+            node = stack.enter_context(opened(source, "", False, options, missing_chunks))
+        except (MetadataError, UnsupportedError):
+            return  # what can't be read is copied as it is
         for _, array in arrays_below(node, {}, implicit=True):
             engine.check_complete(array.stored)
 
@@ -206,7 +210,7 @@ class _Job:
                 return array is None and node is not None and fingerprint_of(node) == self.plan.groups[name]
             if node.documents != array.metadata.documents:
                 return False
-            stored = engine.stored_array(self.new_store, path, node)
+            stored = engine.stored_array(self.new_store, path, node, missing_chunks="fill")
             return stored.amount_stored() == array.stored.amount_stored()
 
         wanted, requests = [*self.plan.groups, *self.arrays], max(self.store.concurrency, self.new_store.concurrency)
@@ -230,7 +234,8 @@ class _Job:
                     self.plan.groups[name] = fingerprint_of(node)
                 elif isinstance(node, ArrayMetadata):
                     try:
-                        self.arrays[name] = Array(engine.stored_array(self.store, path, node), path, read_only=True)
+                        stored = engine.stored_array(self.store, path, node, missing_chunks="fill")
+                        self.arrays[name] = Array(stored, path, read_only=True)
                     except TegulaError:
                         self._unread = True
                         continue  # its values are copied with the rest

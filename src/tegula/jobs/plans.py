@@ -207,7 +207,10 @@ class Difference:
 def _difference(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Difference | None:
     """Compare two plans for one array."""
     one, other = old["source"], new["source"]
-    for what in sorted(one.keys() | other.keys()):
+    if "missing chunks" in other and "missing chunks" not in one:
+        what = f"what is done of {_node('array', name)} was read with missing_chunks='fill', not 'error'"
+        return Difference(what, in_source=False)
+    for what in sorted((one.keys() | other.keys()) - {"missing chunks"}):
         if what != "documents" and one.get(what) != other.get(what):
             facts = f"{_fact(what, one.get(what))} then, {_fact(what, other.get(what))} now"
             return Difference(f"{_node('array', name)} had {facts}")
@@ -235,7 +238,7 @@ def fingerprint_of(node: Array | NodeMetadata) -> dict[str, Any]:
     """Return the facts about a node that must not change while a job reads it.
 
     These are digests of its documents and the shape of an array; for an array with a small chunk grid also the number
-    of its stored chunks and their bytes.
+    of its stored chunks and their bytes; and whether chunks that are not stored are errors.
 
     Examples
     --------
@@ -250,6 +253,8 @@ def fingerprint_of(node: Array | NodeMetadata) -> dict[str, Any]:
     number = prod(node.metadata.grid.counts(node.shape))
     if number <= _COUNTED and node.store.listable:
         facts["stored chunks"] = [*node.stored.amount_stored()]
+    if node.stored.is_strict:
+        facts["missing chunks"] = "error"
     return facts
 
 

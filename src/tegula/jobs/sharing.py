@@ -165,7 +165,8 @@ def piece_for(name: str, *arrays: Array) -> Piece:
     prints = [fingerprint_of(array) for array in arrays]
     documents = {f"{side}: {key}": value for side, one in enumerate(prints) for key, value in one["documents"].items()}
     stored = [one.get("stored chunks") for one in prints]
-    source = {"documents": documents, "shape": [*arrays[0].shape], "stored chunks": stored}
+    rule = {name: one[name] for one in prints for name in ("missing chunks",) if name in one}
+    source = {"documents": documents, "shape": [*arrays[0].shape], "stored chunks": stored, **rule}
     return Piece(name, arrays[0].shape, regular_grid([1] * arrays[0].ndim), source)
 
 

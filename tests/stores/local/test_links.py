@@ -11,6 +11,7 @@ from tegula.errors import StoreError
 from tegula.runtime import system
 from tegula.stores import LocalStore
 from tegula.stores.local import root
+from tegula.stores.local.kernel import located
 
 
 @pytest.fixture
@@ -40,6 +41,17 @@ def test_links_are_followed_inside_the_root(linked):
     assert store.get("in-file", with_generation=True)[1] == store.get("real/x", with_generation=True)[1]
     assert store.get("in-dir") is None
     assert "in-dir/x" in [*store.list()]
+
+
+def test_a_directory_that_becomes_a_link_is_checked_again_before_files_are_read_by_path(linked):
+    store = LocalStore(linked)
+    store.set("a/b/c", b"1")
+    assert located(store, "a/b") == f"{linked}/a/b/"
+    (linked.parent / "out" / "b").mkdir()
+    (linked / "a").rename(linked / "gone")
+    (linked / "a").symlink_to("../out")
+    with pytest.raises(StoreError, match="leads out"):
+        located(store, "a/b")
 
 
 @pytest.mark.parametrize("key", ["out-file", "out-dir/secret", "out-dir/dir/x", "out-dir/new", "real/up/out-dir/x"])

@@ -62,7 +62,7 @@ def located(store: Any, name: str) -> str | None:
         If it can't be used, or its files are not to be opened now: reading by the store says why, or waits.
     """
     root = store._root
-    path: str | None = root.known.get(name) or root.directory(name)
+    path: str | None = root.directory_now(name)
     if files is not os and files.is_wanted():
         raise BlockingIOError(f"another thread waits until nobody has a file open, perhaps in {path}")
     if path is None and root.ignores_case is not False and root.twin(name) is not None:

@@ -6,6 +6,7 @@ import os
 import re
 import stat
 import sys
+from contextlib import suppress
 
 from tegula.errors import StoreError
 from tegula.runtime import system
@@ -148,6 +149,17 @@ class Root:
                 raise NotADirectoryError(0, f"{path} is not a directory")
             self._remember(above, path)
         return self.known.get(name) or self.at(name) + os.sep  # another thread may have forgotten it
+
+    def directory_now(self, name: str) -> str | None:
+        """Return the path of a directory as `directory` does, after checking again what has become a link since."""
+        end = len(name) if name in self.known else 0
+        while end > 0:
+            with suppress(OSError):  # the files in it are missed then
+                if stat.S_ISLNK(os.lstat(self.at(name[:end])).st_mode):
+                    self.forget(name)
+                    self.forget(name[:end])
+            end = name.rfind("/", 0, end)
+        return self.directory(name)
 
     def at(self, name: str) -> str:
         """Return the path of a key or a directory, which has not been checked."""
