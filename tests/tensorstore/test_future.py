@@ -1,6 +1,7 @@
 """Futures behave as those of TensorStore, however the result is produced."""
 
 import asyncio
+import inspect
 import pickle
 import threading
 import time
@@ -68,6 +69,28 @@ def test_promises_and_futures_tell_the_same() -> None:
     names = {"ValueStatusError": "ValueError", "ArgumentTypeError": "TypeError"}
     results = [(names.get(each[0], each[0]), each[1]) if isinstance(each, tuple) else each for each in story(Own)]
     assert results == story(tensorstore)
+
+
+_OF_WRITES = ("result", "exception", "done", "cancel", "cancelled", "add_done_callback", "remove_done_callback")
+
+
+@pytest.mark.parametrize("name", _OF_WRITES)
+def test_methods_of_writes_are_functions_of_the_class(name: str) -> None:
+    method = getattr(WriteFutures, name)
+    assert callable(method)
+    assert callable(getattr(tensorstore.WriteFutures, name))
+    parameters = inspect.signature(method).parameters.values()
+    wanted = inspect.signature(getattr(Future, name)).parameters.values()
+    assert [(one.name, one.default) for one in parameters] == [(one.name, one.default) for one in wanted]
+    called: list[Any] = []
+    for commit in (ready(None), failed(KeyError("x"))):
+        arguments = [called.append] if name.endswith("callback") else []
+        of_commit = immediate(getattr(commit, name), *arguments)
+        of_write = immediate(method, written(commit), *arguments)
+        assert of_write.exception() is of_commit.exception()
+        assert of_write.exception() or of_write.result() == of_commit.result()
+        assert all(future is commit for future in called)
+        called.clear()
 
 
 def test_coroutines_become_futures_and_futures_are_awaited() -> None:

@@ -438,6 +438,10 @@ class Bindings:
                 name: self._kinds[name] for name in self._kinds if name not in only_if_given or name in self._explicit
             }
 
+    def take_over(self, other: Bindings) -> None:
+        """Use the resources of other bindings for the members that both have."""
+        self._explicit.update({name: value for name, value in other.resources.items() if name in self._kinds})
+
     def _kind(self, name: str) -> Kind:
         return KINDS[self._kinds[name]]
 

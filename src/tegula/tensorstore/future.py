@@ -18,7 +18,6 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, cast
 
 from tegula.engine.concurrency.finalisers import call_apart
 from tegula.engine.concurrency.pool import for_each, in_background
-from tegula.runtime.frozen import attribute
 from tegula.tensorstore.errors import invalid, status, type_error
 
 __all__ = [
@@ -356,19 +355,33 @@ class WriteFutures:
     def __new__(cls) -> WriteFutures:
         raise type_error("cannot create 'tensorstore.WriteFutures' instances")
 
-    result: Callable[..., None] = attribute("commit.result", "Wait for `commit`; see `Future.result`.")
-    exception: Callable[..., BaseException | None] = attribute(
-        "commit.exception", "Wait for `commit` and return its error; see `Future.exception`."
-    )
-    done: Callable[[], bool] = attribute("commit.done", "Return whether `commit` is done.")
-    cancel: Callable[[], bool] = attribute("commit.cancel", "Cancel `commit`; see `Future.cancel`.")
-    cancelled: Callable[[], bool] = attribute("commit.cancelled", "Return whether `commit` was cancelled.")
-    add_done_callback: Callable[[Callable[[Future[None]], Any]], None] = attribute(
-        "commit.add_done_callback", "Call a function with `commit` when `commit` is done."
-    )
-    remove_done_callback: Callable[[Callable[[Future[None]], Any]], int] = attribute(
-        "commit.remove_done_callback", "Remove a callback of `commit` and return how many times it was registered."
-    )
+    def result(self, timeout: float | None = None, deadline: float | None = None) -> None:
+        """Wait for `commit`; see `Future.result`."""
+        return self.commit.result(timeout, deadline)
+
+    def exception(self, timeout: float | None = None, deadline: float | None = None) -> BaseException | None:
+        """Wait for `commit` and return its error; see `Future.exception`."""
+        return self.commit.exception(timeout, deadline)
+
+    def done(self) -> bool:
+        """Return whether `commit` is done."""
+        return self.commit.done()
+
+    def cancel(self) -> bool:
+        """Cancel `commit`; see `Future.cancel`."""
+        return self.commit.cancel()
+
+    def cancelled(self) -> bool:
+        """Return whether `commit` was cancelled."""
+        return self.commit.cancelled()
+
+    def add_done_callback(self, callback: Callable[[Future[None]], Any]) -> None:
+        """Call a function with `commit` when `commit` is done."""
+        self.commit.add_done_callback(callback)
+
+    def remove_done_callback(self, callback: Callable[[Future[None]], Any]) -> int:
+        """Remove a callback of `commit` and return how many times it was registered."""
+        return self.commit.remove_done_callback(callback)
 
     def __await__(self) -> Generator[Any, None, None]:
         return self.commit.__await__()

@@ -43,7 +43,7 @@ def test_links_are_followed_inside_the_root(linked):
     assert "in-dir/x" in [*store.list()]
 
 
-def test_a_directory_that_becomes_a_link_is_checked_again_before_files_are_read_by_path(linked):
+def test_a_directory_that_becomes_a_link_is_checked_again(linked):
     store = LocalStore(linked)
     store.set("a/b/c", b"1")
     assert located(store, "a/b") == f"{linked}/a/b/"

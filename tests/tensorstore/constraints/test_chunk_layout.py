@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.tensorstore.recorded_errors import kind_and_code
 
+import tegula.tensorstore as ts
 from tegula.errors import TegulaError
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 
@@ -106,6 +107,48 @@ def test_grids_mean_the_same(drawn: tuple[dict[str, Any], dict[str, Any], int]) 
         except ValueError as error:
             results.append(kind_and_code(error))
     assert results[0] == results[1]
+
+
+def _updated(kind: Any, first: dict[str, Any], **arguments: Any) -> Any:
+    value = kind(**first)
+    value.update(**arguments)
+    return value
+
+
+@pytest.mark.parametrize(
+    "merged",
+    [
+        lambda kind: kind.Grid(shape=[4], grid=kind.Grid(rank=0, elements=9)),
+        lambda kind: _updated(kind.Grid, {"shape": [4]}, grid_soft_constraint=kind.Grid(rank=0, elements=9)),
+        lambda kind: _updated(kind.Grid, {}, grid=kind.Grid(rank=0)),
+        lambda kind: _updated(kind.Grid, {"rank": 0}, grid=kind.Grid(elements=2)),
+        lambda kind: _updated(kind.Grid, {"rank": 0}, grid=kind.Grid(rank=1)),
+        lambda kind: _updated(kind.Grid, {"rank": 2}, grid=kind.Grid(rank=1)),
+        lambda kind: kind(rank=2, write_chunk=kind.Grid(rank=0, elements=4)),
+        lambda kind: kind(chunk=kind.Grid(rank=0)),
+        lambda kind: kind(rank=0, chunk=kind.Grid(rank=1, shape=[2])),
+    ],
+)
+def test_a_merged_grid_of_rank_0_has_an_unknown_rank(merged: Any) -> None:
+    results = []
+    for kind in (ChunkLayout, tensorstore.ChunkLayout):
+        try:
+            value = merged(kind)
+            results.append((value.rank, value.to_json()))
+        except ValueError as error:
+            results.append(kind_and_code(error))
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("kind", [ChunkLayout, ChunkLayout.Grid])
+def test_each_constraint_has_its_docstring_and_its_name_in_errors(kind: Any) -> None:
+    names = [name for name, value in vars(kind).items() if isinstance(value, property) and name != "ndim"]
+    assert {name for name in kind._members if hasattr(kind, name)} <= {*names}
+    assert len({getattr(kind, name).__doc__ for name in names} - {None}) == len(names)
+    for name in names:
+        if name.removesuffix("_soft_constraint") in ("shape", "elements", "inner_order", "grid_origin"):
+            with pytest.raises(AttributeError, match=f"'{name}'"):
+                setattr(kind(), name, 1)
 
 
 class Here:
@@ -213,3 +256,18 @@ def test_failed_updates_change_nothing() -> None:
     with pytest.raises(ValueError, match="does not match existing one"):
         layout.update(inner_order=[1, 0], write_chunk_shape=[3, 2])
     assert layout == ChunkLayout(chunk_shape=[1, 2])
+
+
+def test_errors_name_the_grid() -> None:
+    layout = {"read_chunk_shape": [3], "write_chunk_shape": [4]}
+    cause = "write_chunk constraints not compatible with existing read_chunk constraints: "
+    for driver in ("zarr", "n5"):
+        for library in (ts, tensorstore):
+            spec = {"driver": driver, "kvstore": "memory://"}
+            options = {"create": True, "dtype": "int8", "shape": [8], "context": library.Context()}
+            future = library.open(spec, chunk_layout=library.ChunkLayout(**layout), **options)
+            with pytest.raises(ValueError, match=cause):
+                future.result()
+    schemas = [ts.Schema(chunk_layout=ChunkLayout(write_chunk_shape=[size])) for size in (3, 4)]
+    with pytest.raises(ValueError, match=r"^Invalid schema: New hard constraint on write_chunk shape for dimension 0"):
+        schemas[0].update(schema=schemas[1])

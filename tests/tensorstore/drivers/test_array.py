@@ -57,3 +57,23 @@ def test_specs_of_one_element_of_json(value: object) -> None:
     for package in (ts, tensorstore):
         array = package.array(values, dtype=package.json)
         assert array[0, 0].spec().to_json()["array"] == array[0].spec().to_json()["array"] == value
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"fill_value": 1},
+        {"codec": {"driver": "zarr"}},
+        {"chunk_layout": {"write_chunk": {"shape": [3, 3]}}},
+        {"chunk_layout": {"inner_order": [1, 0]}},
+        {"dimension_units": ["m", None]},
+        {"domain": {"labels": ["x", "y"]}},
+    ],
+)
+def test_constraints_change_nothing_before_opening(schema: Any) -> None:
+    json = {"driver": "array", "array": VALUES, "dtype": "int32", "schema": schema}
+    mine, real = ts.Spec(json), tensorstore.Spec(json)
+    assert mine.fill_value is real.fill_value is None
+    assert mine.codec is real.codec is None
+    assert mine.schema.to_json() == real.schema.to_json()
+    assert mine.chunk_layout.to_json() == real.chunk_layout.to_json()

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorstore
 
 import tegula
 import tegula.tensorstore as ts
@@ -69,3 +70,28 @@ def test_a_document_in_memory_names_no_files(tmp_path: Path, joined: Any) -> Non
     ts.KvStore.open("memory://v/", context=context).result().write("x.json", json.dumps(spec)).result()
     with pytest.raises(NotImplementedError, match="on this machine"):
         ts.open("memory://v/x.json", context=context).result()
+
+
+def test_resources_are_those_of_the_array() -> None:
+    for given, name in (
+        ({"cache_pool": {"total_bytes_limit": 5}}, "cache_pool"),
+        ({"cache_pool": "cache_pool#a", "context": {"cache_pool#a": {"total_bytes_limit": 7}}}, "cache_pool"),
+        ({"data_copy_concurrency": {"limit": 1}}, "data_copy_concurrency"),
+    ):
+        limits, shown = [], []
+        for library in (ts, tensorstore):
+            context = library.Context()
+            zarr = {"driver": "zarr", "kvstore": {"driver": "memory"}}
+            library.open(zarr, create=True, dtype="int8", shape=[3], context=context).result()
+            spec = library.Spec({"driver": "auto", "kvstore": {"driver": "memory"}, **given})
+            shown.append(spec.to_json())
+            opened = library.open(spec, context=context).result().spec(retain_context=True)
+            opened.update(unbind_context=True)
+            json = opened.to_json()
+            resource = json.get(name, name)
+            limits.append(json["context"][resource] if isinstance(resource, str) else resource)
+        assert shown[0] == shown[1]
+        assert limits[0] == limits[1]
+        assert limits[0]
+    wanted = {"driver": "auto", "kvstore": {"driver": "memory"}}
+    assert ts.Spec(wanted).to_json() == wanted  # only those that are given

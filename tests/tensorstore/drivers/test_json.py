@@ -54,6 +54,14 @@ def test_refused_specs(members: dict[str, Any]) -> None:
     assert results[0] == results[1]
 
 
+@pytest.mark.parametrize("schema", [{}, {"chunk_layout": {"write_chunk": {"elements": 3}}}, {"domain": {"rank": 0}}])
+def test_the_chunk_layout_of_a_spec(schema: dict[str, Any]) -> None:
+    specs = [package.Spec({**SPEC, "schema": schema}) for package in (ts, tensorstore)]
+    assert specs[0].chunk_layout.to_json() == specs[1].chunk_layout.to_json() == {"rank": 0}
+    assert specs[0].schema.to_json() == specs[1].schema.to_json()
+    assert specs[0].to_json() == specs[1].to_json()
+
+
 def test_reading_and_writing() -> None:
     for arrays in (both(), both(json_pointer="/a")):
         texts = [message(lambda array=array: array.read().result()) for array in arrays]

@@ -165,9 +165,38 @@ def test_urls_mean_the_same(url: str) -> None:
     both(lambda library: library.Spec(url).url)
 
 
-@pytest.mark.parametrize("members", [5, [1], None, {}, {"driver": 5}, {"driver": "nope"}, {**BASE, "transform": 5}])
+_NO_TRANSFORM = {"driver": "array", "dtype": "int8", "array": [1], "transform": None}
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        5,
+        [1],
+        None,
+        {},
+        {"driver": 5},
+        {"driver": "nope"},
+        *({**BASE, "transform": x} for x in (5, None)),
+        _NO_TRANSFORM,
+    ],
+)
 def test_odd_specs_are_refused_the_same(members: Any) -> None:
     both(lambda library: library.Spec(members))
+
+
+@pytest.mark.parametrize("value", ["x", [], {}, 0, 1.5, False, np.True_])
+@pytest.mark.parametrize("name", [*FLAGS, "minimal_spec", "unbind_context", "strip_context"])
+def test_odd_switches_are_refused_the_same(name: str, value: Any) -> None:
+    def updated(library: Any) -> Any:
+        spec = library.Spec(BASE)
+        spec.update(**{name: value})
+        return spec
+
+    both(updated)
+    if isinstance(value, str):
+        with pytest.raises(TypeError, match=f"Invalid {name}"):
+            updated(ts)
 
 
 @pytest.mark.parametrize("factors", [[], [2], [2, 2]])

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 from tegula.runtime.frozen import attribute
 from tegula.tensorstore.constraints.chunk_shapes import Extents, choose_shape
 from tegula.tensorstore.constraints.members import Constraints, Member
-from tegula.tensorstore.errors import checked, invalid, type_error
+from tegula.tensorstore.errors import StatusError, annotate, checked, invalid, type_error
 from tegula.tensorstore.index.dim import Dim
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json.binding import (
@@ -51,11 +51,12 @@ class Vector(NamedTuple):
     values: tuple[Any, ...]
     hard: tuple[bool, ...]
 
-    def merged(self, new: Vector, what: str) -> Vector:
-        """Return these constraints merged with new ones; `what` they constrain is for errors."""
+    def merged(self, new: Vector, part: str) -> Vector:
+        """Return these constraints merged with new ones; the part that they constrain is for errors."""
         for axis, (old, value) in enumerate(zip(self.values, new.values, strict=True)):
             if self.hard[axis] and new.hard[axis] and old != value:
-                where = f" for dimension {axis}" if what != "elements" else ""
+                where = "" if part.endswith("elements") else f" for dimension {axis}"
+                what = part.replace("_chunk_", "_chunk ")
                 raise invalid(f"New hard constraint on {what}{where} ({value}) does not match existing one ({old})")
         values = tuple(
             value if value is not None and (hard or old is None) else old
@@ -124,9 +125,11 @@ class _Constraint(property):
     """The property for the constraint of its name."""
 
     def __init__(self, doc: str) -> None:
-        super().__init__(lambda owner: owner._only(self.part, self.part == self.name), doc=doc)
+        super().__init__(lambda owner: owner._only(self.part, self.part == self.name))
+        self.__doc__ = doc  # before Python 3.13, the docstring of the class hides that of a property
 
     def __set_name__(self, owner: type, name: str) -> None:
+        super().__set_name__(owner, name)  # type: ignore[misc]  # `property` has it, to name itself in errors
         self.name, self.part = name, name.removesuffix(_SOFT)
 
 
@@ -140,6 +143,8 @@ class _Vectors(Constraints):
     __slots__ = ("_parts", "_rank")
     _own: ClassVar[dict[str, str]]
     """The parts that objects of this class have, and the kind of each."""
+    _least_rank: ClassVar[int] = 0
+    """The lowest rank that counts when an object of this class is merged into another."""
 
     _rank: int | None
     _parts: dict[str, Vector]
@@ -182,15 +187,19 @@ class _Vectors(Constraints):
         bits = tuple(hard and each is not None and not (each == -1 and any_size) for each in new)
         self._merge_part(part, Vector(new, bits))
 
+    def _merge_rank(self, other: _Vectors) -> None:
+        """Set the rank to that of another object, if it counts."""
+        if other._rank is not None and other._rank >= other._least_rank:
+            self._set_rank(other._rank)
+
     def _merge_part(self, part: str, vector: Vector | None) -> None:
         if vector is not None:
             known = self._parts.get(part)
-            self._parts[part] = vector if known is None else known.merged(vector, self._own[part])
+            self._parts[part] = vector if known is None else known.merged(vector, part)
 
     def _merge(self, other: Self) -> None:
         """Merge in the constraints of another object."""
-        if other._rank is not None:
-            self._set_rank(other._rank)
+        self._merge_rank(other)
         for part in self._own:
             self._merge_part(part, other._parts.get(part))
 
@@ -271,6 +280,7 @@ class ChunkGrid(_Vectors):
     __slots__ = ()
     _name: ClassVar[str] = "ChunkLayout.Grid"
     _own: ClassVar[dict[str, str]] = {kind: kind for kind in _GRID_PARTS}
+    _least_rank: ClassVar[int] = 1  # as in TensorStore, which does not tell rank 0 from an unknown one here
     _members: ClassVar[dict[str, Member]] = {
         "rank": _RANK,
         **{name: _vector("", *which) for name, which in _GRID_VECTORS.items()},
@@ -451,10 +461,19 @@ class ChunkLayout(_Vectors):
         grid._parts = {kind: vector for kind, vector in found.items() if vector is not None}
         return grid
 
+    def _grid_of_both(self, usage: str, other: str) -> ChunkGrid:
+        """Return one grid for two usages; soft constraints for the first come first."""
+        grid = self._grid(usage)
+        try:
+            grid._merge(self._grid(other))
+        except StatusError as error:
+            text = f"{other}_chunk constraints not compatible with existing {usage}_chunk constraints"
+            raise annotate(error, text) from None
+        return grid
+
     def _chosen(self, rank: int, extents: Extents) -> tuple[int, ...]:
         """Choose the shape of the chunks of an array with one grid; `rank` counts the first dimensions."""
-        grid = self._grid("read")
-        grid._merge(self._grid("write"))
+        grid = self._grid_of_both("read", "write")
         return choose_shape(*grid._numbers(rank), extents)
 
     @property
@@ -485,8 +504,7 @@ class ChunkLayout(_Vectors):
 
     def _merge_grid(self, prefix: str, grid: ChunkGrid) -> None:
         """Merge in a grid that was given as the argument `prefix`."""
-        if grid.rank:
-            self._set_rank(grid.rank)
+        self._merge_rank(grid)
         for kind in _GRID_PARTS:
             for part in _parts_of(prefix, kind):
                 self._merge_part(part, grid._parts.get(kind))

@@ -56,7 +56,9 @@ class ArraySpec(VirtualSpec):
         return {"array": convert(self.values, dtype.name, "json", np.dtype(object)).tolist()}
 
     def get_schema(self) -> Schema:
-        return super().get_schema()._put(chunk_layout=_layout(self.values))
+        # the array says the rest; constraints that it can't meet are refused when it is opened
+        own = Schema()._put(dtype=self.schema.dtype, dimension_units=self.schema.dimension_units)
+        return own._put(domain=self.get_domain(), chunk_layout=_layout(self.values))
 
     def get_domain(self) -> IndexDomain:
         return IndexDomain(shape=self.values.shape)

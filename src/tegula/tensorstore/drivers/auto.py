@@ -33,7 +33,11 @@ class AutoSpec(StoredSpec):
 
     name: ClassVar[str] = "auto"
     directory: ClassVar[bool] = False
-    resource_kinds: ClassVar[Mapping[str, str]] = {}
+    resource_kinds: ClassVar[Mapping[str, str]] = {
+        "cache_pool": "cache_pool",
+        "data_copy_concurrency": "data_copy_concurrency",
+    }
+    optional_resources: ClassVar[frozenset[str]] = frozenset(resource_kinds)
     creates: ClassVar[bool] = False
     members: ClassVar[Mapping[str, SpecMember]] = {}
 
@@ -55,8 +59,9 @@ class AutoSpec(StoredSpec):
         else:  # with its transform, as the only layer of a stack
             members = {"layers": [document], "dtype": document.get("dtype")}
             driver_spec = find_driver("stack")
-        spec = driver_spec.from_json(members).merge(schema=self.schema).bound(request.context)
-        return Spec._of(spec, None)._open(request)[0]
+        spec = driver_spec.from_json(members).merge(schema=self.schema)
+        spec.bindings.take_over(self.bindings)
+        return Spec._of(spec.bound(request.context), None)._open(request)[0]
 
     def _detect_scheme(self, kvstore: KvStore) -> str:
         """Return the URL scheme of the only format whose keys exist."""

@@ -43,6 +43,7 @@ class JsonSpec(StoredSpec):
         "cache_pool": "cache_pool",
         "data_copy_concurrency": "data_copy_concurrency",
     }
+    optional_resources: ClassVar[frozenset[str]] = frozenset()
     creates: ClassVar[bool] = False
     members: ClassVar[Mapping[str, SpecMember]] = {
         "recheck_cached_data": StoredSpec.members["recheck_cached_data"],
@@ -64,7 +65,11 @@ class JsonSpec(StoredSpec):
         schema._set_rank(0)
 
     def get_schema(self) -> Schema:
-        return self.schema.copy()._put(domain=_SCALAR)
+        return Schema()._put(dtype=dtypes.json, domain=_SCALAR)
+
+    def get_chunk_layout(self) -> ChunkLayout:
+        """Return the layout of a value, which no constraints change."""
+        return ChunkLayout(rank=0)
 
     def merge(self, *, flags: OpenMode | None = None, schema: Schema | None = None, **options: Any) -> Self:
         other = super().merge(**options)

@@ -59,6 +59,7 @@ class StoredSpec(DriverSpec):
         "metadata_cache_pool": "cache_pool",
         "data_copy_concurrency": "data_copy_concurrency",
     }
+    optional_resources: ClassVar[frozenset[str]] = frozenset(("metadata_cache_pool",))  # instead of `cache_pool`
 
     recheck_metadata: Any = "open"
     recheck_data: Any = True

@@ -164,6 +164,11 @@ class Zarr3Spec(KeyedSpec):
         chunked, full = known.chunked, known.full
         return Ranks(full if chunked is None else chunked, chunked if full is None else full)
 
+    def get_rank(self) -> int | None:
+        # as in TensorStore, which waits for the data type, chunks and units alone do not tell it
+        rank, domain = self.schema.rank, self.get_domain()
+        return domain.rank if rank is None and domain is not None else rank
+
     def get_dimension_units(self) -> Units | None:
         units = merged_units(self.constraints.units, self.schema.dimension_units)
         rank = self.get_rank() if self.constraints.rank is None else self.constraints.rank
@@ -295,10 +300,10 @@ def _chunk_shapes(
     layout: ChunkLayout, domain: IndexDomain, rank: int, codecs: Chain | None
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Choose the shapes of read and write chunks, which are the same if the codecs exclude sharding."""
-    read, write = layout.read_chunk, layout.write_chunk
     if codecs is not None and codecs.sharding_height == 0:
-        write._merge(read)
-        read = write
+        read = write = layout._grid_of_both("write", "read")
+    else:
+        read, write = layout.read_chunk, layout.write_chunk
     hard = (read._vector("shape").hard[:rank], write._vector("shape").hard[:rank])
     return choose_shard_shapes(read._numbers(rank), write._numbers(rank), domain.shape[:rank], hard)
 

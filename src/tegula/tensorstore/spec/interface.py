@@ -51,7 +51,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-_ONLY_IF_GIVEN: Final = frozenset(("metadata_cache_pool",))  # by default, `cache_pool` is used
 
 Mode: TypeAlias = Literal["r", "w", "rw"]
 
@@ -331,6 +330,8 @@ class DriverSpec(ABC):
     """Whether specs with the same JSON may share an object, as they have no values or resources of their own."""
     resource_kinds: ClassVar[Mapping[str, str]] = {"data_copy_concurrency": "data_copy_concurrency"}
     """The members that are resources, with the kind of each."""
+    optional_resources: ClassVar[frozenset[str]] = frozenset()
+    """Those that the spec has only if they are given."""
     members: ClassVar[Mapping[str, SpecMember]] = {}
     """The members with defaults."""
     parts: ClassVar[tuple[str, ...]] = ()
@@ -358,7 +359,7 @@ class DriverSpec(ABC):
         if "schema" in members:
             self.schema = take(members, "schema", lambda value: Schema(obj(value)))
         self.schema._bind_members(members, ("dtype", "rank"))
-        self.bindings.take(members, only_if_given=_ONLY_IF_GIVEN & self.resource_kinds.keys())
+        self.bindings.take(members, only_if_given=self.optional_resources)
         self.read_members(members)
         known_only(members)
         return self

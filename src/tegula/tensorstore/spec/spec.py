@@ -35,6 +35,7 @@ _MODES = frozenset(("open_mode", *FLAGS))
 _SCHEMA = ("rank", "dtype", "domain", "shape", "chunk_layout", "codec", "fill_value", "dimension_units", "schema")
 _MAX_ENTRIES, _MAX_KEY_BYTES, _MARSHAL_VERSION = 256, 2**14, 2
 _known: dict[bytes, tuple[DriverSpec, IndexTransform | None]] = {}  # immutable specs by their JSON
+_SWITCHES = _MODES - {"open_mode"} | {"minimal_spec", "unbind_context", "strip_context"}
 _RECHECKS = ("recheck_cached_metadata", "recheck_cached_data", "recheck_cached")
 
 
@@ -194,7 +195,9 @@ class Spec(Indexable):
 
     @property
     def dimension_units(self) -> tuple[Unit | None, ...] | None:
-        """The physical unit of each dimension."""
+        """The physical unit of each dimension; None if the rank is unknown."""
+        if self.rank is None:
+            return None
         units, view = self._driver.get("dimension_units"), self._view
         return units if units is None or view is None else units_through(units, view)
 
@@ -351,8 +354,8 @@ def _read(members: dict[str, Any]) -> tuple[DriverSpec, IndexTransform | None]:
 
 
 def _take_view(members: dict[str, Any]) -> IndexTransform | None:
-    value = members.pop("transform", None)
-    if value is None:
+    value = members.pop("transform", MISSING)
+    if value is MISSING:
         return None
     with member("transform"):
         transform = IndexTransform(json=value)
@@ -368,6 +371,9 @@ def _updated(spec: Spec, options: dict[str, Any]) -> Spec:
     options = {name: value for name, value in options.items() if value is not None}
     if len(options) == 1 and "context" in options:
         return spec._bound(checked("context", options["context"], Context))
+    for name in options.keys() & _SWITCHES:
+        if not hasattr(options[name], "__bool__"):  # texts and lists have none
+            raise type_error(f"Invalid {name}")
     # changes of the driver's members
     flags = merged_flags(spec._driver.flags, options)
     changes = _take_rechecks(options)

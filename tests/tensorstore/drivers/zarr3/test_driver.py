@@ -190,7 +190,7 @@ def test_what_is_out_of_bounds(term: Any) -> None:
     assert results[0] == results[1]
 
 
-@pytest.mark.parametrize("part", ["rank", "codec", "fill_value", "dimension_units", "dtype"])
+@pytest.mark.parametrize("part", ["rank", "codec", "fill_value", "dimension_units", "dtype", "domain"])
 @pytest.mark.parametrize(
     "members",
     [
@@ -198,6 +198,11 @@ def test_what_is_out_of_bounds(term: Any) -> None:
         {"metadata": {"data_type": "int16"}, "field": "a"},
         {"metadata": {"shape": [4, 6]}},
         {"metadata": {"dimension_names": ["a", None]}, "schema": {"dimension_units": ["4 nm", None]}},
+        {"metadata": {"attributes": {"dimension_units": ["nm"]}}},
+        {"metadata": {"attributes": {"dimension_units": ["nm"]}, "data_type": "uint8"}},
+        {"metadata": {"attributes": {"dimension_units": ["nm", None]}}, "schema": {"rank": 2}},
+        {"metadata": {"attributes": {"dimension_units": ["nm", "s"]}, "shape": [4, 6]}},
+        {"metadata": {"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [3]}}}},
     ],
     ids=str,
 )
