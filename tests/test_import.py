@@ -132,6 +132,13 @@ def test_the_first_read_imports_what_it_needs_only(format: str, tmp_path: Path, 
     assert len(ours - rooms) <= 63, sorted(ours - rooms)
 
 
+@pytest.mark.slow(always=True)
+def test_opening_does_not_load_the_names_of_other_libraries() -> None:
+    made = "g = tegula.create_group({}); g.create_array('x', shape=1, dtype='i4'); g['x'].shape, dir(g)"
+    found = loaded_by(f"import tegula; {made}; tegula.open(g.store)")
+    assert "tegula.arrays.foreign_names" not in found
+
+
 THREADS = """
 import sys, threading, numpy as np, tegula
 from tegula import config

@@ -50,7 +50,10 @@ def public_bases(cls: type) -> list[type]:
     public = {id(getattr(module(place), name)) for place in MODULES for name in module(place).__all__}
     found: list[type] = []
     for base in cls.__bases__:
-        inner = base.__module__.startswith(("tegula.stores.", "tegula.runtime.frozen")) and id(base) not in public
+        inner = (
+            base.__module__.startswith(("tegula.stores.", "tegula.runtime.frozen", "tegula.arrays.foreign"))
+            and id(base) not in public
+        )
         found += public_bases(base) if inner else [base]
     found = [base for base in dict.fromkeys(found) if base is not object]
     return [base for base in found if base is not ABC or len(found) == 1]

@@ -40,6 +40,21 @@ __all__ = [
 ]
 
 
+def brief(value: object, most: int = 80) -> str:
+    """Write any value for a message, in at most `most` letters.
+
+    Examples
+    --------
+    >>> brief("abc"), brief([1] * 100, 8), brief((10**5000, 1))
+    ("'abc'", '[1, 1, 1', 'a tuple with an integer that is too large to be printed')
+    """
+    try:
+        return repr(value)[:most]
+    except ValueError:  # Python prints no more than some thousand digits
+        kind = "an integer" if isinstance(value, int) else f"a {type(value).__name__} with an integer"
+        return f"{kind} that is too large to be printed"
+
+
 class TegulaError(Exception):
     """Base class of every error that tegula raises.
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import tegula
+import tegula.bcolz
 from tegula.arrays.foreign_names import ATTRIBUTES, FOREIGN_NAMES, KEYWORDS
-from tegula.errors import MetadataError, SelectionError
+from tegula.errors import MetadataError, SelectionError, TegulaError
 
 
 def calls() -> dict[str, Callable[..., Any]]:
@@ -174,4 +175,21 @@ def test_no_number_is_too_large_for_an_error_of_tegula(number: Any) -> None:
         calls.append(lambda: bcolz.utils.calc_chunksize(number))
     for call in calls:
         with pytest.raises(tegula.TegulaError):
+            call()
+
+
+def test_integers_that_can_not_be_printed_are_refused_by_errors_of_tegula() -> None:
+    huge, group, array = 10**5000, tegula.create_group({}), tegula.create_array({}, data=[1, 2])
+    calls: list[Any] = [
+        lambda: group.create_dataset("q", huge, data=[1]),
+        lambda: tegula.full_like(array, 1, shape=huge),
+        lambda: array.append([1], axis=huge),
+        lambda: group[huge],  # type: ignore[index]
+        lambda: tegula.open(huge),  # type: ignore[arg-type]
+        lambda: tegula.compare(array, huge),  # type: ignore[arg-type]
+        lambda: tegula.bcolz.zeros(huge),
+        lambda: tegula.bcolz.fill(huge, 1),
+    ]
+    for call in calls:
+        with pytest.raises(TegulaError, match="too large to be printed"):
             call()

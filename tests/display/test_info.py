@@ -12,6 +12,7 @@ from tests.display.reader import read
 import tegula
 from tegula.display.info import Info
 from tegula.display.layout import cells_of, columns, number_text
+from tegula.errors import StoreError
 from tegula.runtime.quantities import human_bytes
 from tegula.stores import MemoryStore
 
@@ -64,6 +65,27 @@ def test_the_report_of_a_group() -> None:
     for name in ("x", "y", "g", "h", "zarr3"):
         assert name in text
     assert "zarr3" in repr(root)
+
+
+def test_the_report_of_a_group_has_stored_sizes_only_where_they_are_quick_to_count() -> None:
+    root = tegula.create_group(MemoryStore())
+    for name, count in (("few", 1000), ("many", 1001)):
+        root.create_array(name, shape=count, chunks=1, dtype="i1")[:2] = 1
+    root.create_array("sharded", shape=1001, chunks=1, shards=1001, dtype="i1")
+    sizes = {row[0]: row[-1] for row in root.info["Arrays"].rows}
+    assert sizes["few"] == human_bytes(root["few"].nbytes_stored())
+    assert (sizes["many"], sizes["sharded"]) == ("", "0 B")
+
+
+def test_the_report_of_a_group_leaves_sizes_out_where_listing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tegula.create_group(MemoryStore())
+    root.create_array("x", shape=3, dtype="i1")
+
+    def refuse(*_: object) -> None:
+        raise StoreError("403")
+
+    monkeypatch.setattr(MemoryStore, "list_prefix", refuse)
+    assert root.info["Arrays"].rows[0][-1] == ""
 
 
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pydoc
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,7 +113,36 @@ def test_each_name_is_in_the_table_of_the_page_and_nowhere_else() -> None:
     names = {*aliases.__all__, *(name for cls in ALIASES.values() for name in vars(cls) if not name.startswith("_"))}
     assert names == {*re.findall(r"`(\w+)", "".join(line.split("|")[2] for line in table.splitlines() if "|" in line))}
     assert not names & {*dir(tegula)} - {"array", "empty", "full", "ones", "zeros"}
-    assert not names & {*dir(tegula.Array), *dir(tegula.Group)} - {"array", "tree"}
+    group = tegula.create_group({}, attributes={"a": 1})
+    group["x"] = [1]
+    assert not names & {*dir(group["x"]), *dir(group)} - {"tree"}
+
+
+@pytest.mark.parametrize("name", ALIASES)
+def test_each_name_is_an_attribute_of_its_class(name: str) -> None:
+    cls, other = getattr(tegula, name), ALIASES[name]
+    lent = next(base for base in cls.__mro__ if base.__name__ == other.__name__)
+    assert {key for key in vars(lent) if key[0] != "_"} == {key for key in vars(other) if key[0] != "_"}
+    for key in vars(lent):
+        assert key[0] == "_" or getattr(cls, key) is getattr(other, key)
+    shown = pydoc.plain(pydoc.render_doc(cls))
+    assert all(f" {key}" in shown for key in vars(other) if key[0] != "_")
+
+
+def test_subclasses_call_the_names_of_their_base() -> None:
+    class Visited(tegula.Group):
+        def visititems(self, function: Any) -> Any:
+            return super().visititems(lambda path, node: function(f"/{path}", node))
+
+    group = tegula.create_group({})
+    group["x"] = VALUES
+    node = tegula.open_group(group.store)
+    node.__class__ = Visited
+    assert node.visititems(lambda path, _: path) == "/x"
+    assert "visititems" in dir(node)
+    dest = np.zeros_like(VALUES)
+    tegula.Array.read_direct(group["x"], dest)
+    np.testing.assert_array_equal(dest, VALUES)
 
 
 def test_names_are_shown_and_completed() -> None:
@@ -122,3 +152,51 @@ def test_names_are_shown_and_completed() -> None:
     assert group._ipython_key_completions_() == [*group]
     assert repr(group.keys()).startswith("Keys(['g000', 'g001', ")
     assert repr(group.keys()).endswith("'g099', …])")
+
+
+def test_a_mask_selection_takes_a_mask_of_the_shape_and_nothing_else() -> None:
+    zarr = pytest.importorskip("zarr")
+    arrays = zarr.array(VALUES), tegula.array(VALUES)
+    for mask in (VALUES > 7, (VALUES > 9,), (VALUES < 3).tolist()):
+        if not isinstance(mask, list):
+            np.testing.assert_array_equal(*(array.get_mask_selection(mask) for array in arrays))
+        arrays[0].set_mask_selection(np.asarray(mask).reshape(4, 6), 7)
+        arrays[1].set_mask_selection(mask, 7)
+        np.testing.assert_array_equal(*(array[...] for array in arrays))
+    before = arrays[1][...]
+    for wrong in ([0, 2], [[0] * 6] * 4, [True] * 4, (VALUES > 7, VALUES > 7), [[True], [True, False]]):
+        with pytest.raises(tegula.SelectionError):
+            arrays[1].get_mask_selection(wrong)
+        with pytest.raises(tegula.SelectionError):
+            arrays[1].set_mask_selection(wrong, 5)
+    np.testing.assert_array_equal(arrays[1][...], before)
+
+
+def test_a_new_array_without_a_type_has_that_of_zarr() -> None:
+    zarr = pytest.importorskip("zarr")
+    assert tegula.create(4, dtype=None).dtype == zarr.create(4, dtype=None).dtype == np.dtype("f8")
+
+
+def test_kept_names_take_the_calls_of_zarr() -> None:
+    group, store = tegula.create_group({}), tegula.MemoryStore()
+    assert group.array("x", shape=3, dtype="i4")[...].tolist() == [0, 0, 0]
+    assert str(tegula.tree(group, expand=True)) == str(tegula.tree(group, True, 1)) == str(group.tree())
+    tegula.create_group(store)["x"] = VALUES
+    assert [*tegula.consolidate_metadata(store, path=None)] == ["x"]
+    assert [*tegula.open_consolidated(store, use_consolidated=True)] == ["x"]
+    source = tegula.array(VALUES, chunks=(2, 6))
+    assert tegula.from_array({}, data=source, chunks="keep", shards="keep").chunks == (2, 6)
+    assert tegula.from_array({}, data=source, chunks=(4, 2)).chunks == (4, 2)
+
+
+def test_kept_names_refuse_with_errors_of_their_own() -> None:
+    group = tegula.create_group({})
+    with pytest.raises(tegula.MetadataError, match="two arrays named arr_0"):
+        tegula.save_group({}, [1], arr_0=[2])
+    for name in ("zeros", "ones"):
+        with pytest.raises(KeywordError, match="fill_value"):
+            getattr(group, name)("z", shape=3, fill_value=5)
+    with pytest.raises(ValueError, match="at least 0"):
+        group.nmembers(-1)
+    with pytest.raises(tegula.MetadataError, match="use_consolidated=True"):
+        tegula.open_consolidated({}, use_consolidated=False)

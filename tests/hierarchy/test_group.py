@@ -176,7 +176,7 @@ def test_a_group_on_any_store(store: Any, format: str) -> None:
     assert not any(key.startswith("内") for key in root.store.list())
 
 
-@pytest.mark.parametrize("name", ["", "/", "//", ".", "..", "a/../b", "./a", "a//b", "a\0b", "\ud800", "a/", "/a/"])
+@pytest.mark.parametrize("name", ["", "//", ".", "..", "a/../b", "./a", "a//b", "a\0b", "\ud800", "a/", "/a/"])
 def test_names_that_no_member_has(name: str) -> None:
     for make in (MemoryStore, dict):
         root = tegula.create_group(make())
@@ -625,3 +625,16 @@ def test_a_store_error_does_not_drop_members() -> None:
     store.arm()
     assert store.get("zarr.json") == before
     assert [*tegula.open_group(store, consolidated=True)] == ["a", "b"]
+
+
+def test_a_slash_is_the_root_of_the_store() -> None:
+    root = tegula.create_group({}, attributes={"a": 1})
+    below = root.create_group("x/y")
+    for group in (root, below, tegula.open_group(root.store, path="x")):
+        assert "/" in group
+        assert group["/"] == root
+        assert (group["/x"].path, "/x/y" in group, "" in group) == ("x", True, False)
+    for make in (below.create_group, lambda name: below.create_array(name, shape=1, dtype="i1"), below.__delitem__):
+        with pytest.raises(TegulaError):
+            make("/")
+    assert "x/y" in root

@@ -315,3 +315,11 @@ def test_progress_reaches_the_total() -> None:
     seen: dict[str, tuple[int, int]] = {}
     tegula.checksum(group, progress=lambda path, done, total: seen.update({path: (done, total)}))
     assert seen == {"a": (40, 40), "b": (800, 800)}
+
+
+def test_a_path_is_relative_to_the_source() -> None:
+    root = tegula.create_group({})
+    root["x"], root["g/x"] = [1, 2, 3], [4, 5]
+    expected = tegula.checksum(root["g/x"]).digest
+    assert tegula.checksum(root["g"], path="/x").digest == tegula.checksum(root["g"], path="x/").digest == expected
+    assert str(tegula.statistics(root["g"], path="/x")) == str(tegula.statistics(root["g/x"]))

@@ -270,3 +270,11 @@ def test_large_downloads_come_in_blocks() -> None:
     with tegula.serve(array, port=0) as server:
         answer = ask(server.url, "/-/values/?format=npy")
     assert np.load(io.BytesIO(answer.body))[-1, -1] == 7
+
+
+def test_a_path_that_begins_with_a_slash_is_below_the_node() -> None:
+    root = tegula.create_group({})
+    root["x"], root["g/x"] = [1, 2], [3, 4, 5]
+    with tegula.serve(root["g"], path="/x", port=0) as server:
+        answer = ask(server.url, "/-/values/?format=npy")
+    assert np.load(io.BytesIO(answer.body)).tolist() == [3, 4, 5]

@@ -456,3 +456,10 @@ def test_importing_is_cheap() -> None:
     assert "xarray" not in loaded("import tegula; tegula.open_group")
     found = loaded("from tegula.xarray.backend import TegulaBackendEntrypoint")
     assert not {"tegula.arrays", "tegula.hierarchy", "tegula.stores", "dask", "zarr"} & found
+
+
+@pytest.mark.parametrize("function", ["open_datatree", "open_groups"])
+def test_an_unknown_option_is_named_before_anything_is_opened(function: str) -> None:
+    method = {"open_groups": "open_groups_as_dict"}.get(function, function)
+    with pytest.raises(TypeError, match=f"TegulaBackendEntrypoint.{method} has no keyword 'nonsense'"):
+        getattr(xr, function)("/nowhere/at/all", engine="tegula", nonsense=1)

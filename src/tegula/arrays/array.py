@@ -15,7 +15,7 @@ import numpy as np
 from tegula import engine, formats
 from tegula.arrays import selecting
 from tegula.arrays.keywords import known_keywords
-from tegula.arrays.node import Node
+from tegula.arrays.node import Node, other_names
 from tegula.arrays.selecting import ArraySelection, Indexer, MakePlan
 from tegula.engine.stored.array import StoredArray
 from tegula.errors import MetadataError, SelectionError
@@ -43,7 +43,13 @@ if TYPE_CHECKING:
     from tegula.views import interop, view
     from tegula.views.view import View
 else:
-    ArrayAliases = object  # for type checkers only: `Node.__getattr__` finds the other names
+    ArrayAliases = other_names(
+        "ArrayAliases",
+        "get_basic_selection set_basic_selection get_orthogonal_selection set_orthogonal_selection "
+        "get_coordinate_selection set_coordinate_selection get_mask_selection set_mask_selection "
+        "get_block_selection set_block_selection read_direct write_direct islice fillvalue basename "
+        "info_complete",
+    )
     display, indexing = Later("tegula.display"), Later("tegula.indexing")
     conventions, attributes = Later("tegula.metadata.conventions"), Later("tegula.arrays.attributes")
     chunk_regions, codec_parts = Later("tegula.arrays.chunk_regions"), Later("tegula.arrays.codec_parts")

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tegula.errors import MetadataError
+from tegula.errors import MetadataError, brief
 
 __all__ = [
     "CHUNK_BYTES",
@@ -47,9 +47,9 @@ def as_shape(value: Any) -> tuple[int, ...]:
     try:
         shape = tuple(int(item.__index__()) for item in items)
     except (TypeError, AttributeError) as error:
-        raise MetadataError(f"{value!r:.80} is not a shape", field="shape") from error
+        raise MetadataError(f"{brief(value)} is not a shape", field="shape") from error
     if any(not 0 <= n < 2**63 for n in shape) or len(shape) > 32:
-        raise MetadataError(f"{value!r:.80} is not a shape", field="shape")
+        raise MetadataError(f"{brief(value)} is not a shape", field="shape")
     return shape
 
 
@@ -62,7 +62,7 @@ def as_length(value: Any, field: str) -> int:
         If it is not an integer from 0 that fits 63 bits.
     """
     if not hasattr(value, "__index__") or isinstance(value, np.ndarray) or not 0 <= value.__index__() < 2**63:
-        said = "" if isinstance(value, int) else f", not {value!r:.80}"
+        said = "" if isinstance(value, int) else f", not {brief(value)}"
         raise MetadataError(f"{field} must be an integer from 0 to 2**63{said}", field=field)
     return int(value)
 

@@ -1,7 +1,8 @@
 """Names of other libraries: those of methods that work here, and for the others the equivalents, which errors name.
 
 Names of zarr-python and h5py that mean the same work, so that programs written for these libraries run:
-`Node.__getattr__` looks up in `ALIASES` what a node does not have. Paths, types and errors follow tegula's rules.
+the classes in `ALIASES` are bases of arrays and groups (`tegula.arrays.node.other_names`). Paths, types and errors
+follow tegula's rules.
 `tegula.hierarchy.aliases` has the functions of the package.
 """
 
@@ -16,7 +17,9 @@ import numpy as np
 from tegula import indexing
 from tegula.arrays import selecting
 from tegula.arrays.chunking import as_shape
+from tegula.arrays.keywords import check_keywords
 from tegula.arrays.values import as_data
+from tegula.errors import MetadataError
 
 if TYPE_CHECKING:
     from tegula.arrays.selecting import MakePlan
@@ -66,13 +69,13 @@ class ArrayAliases:
         """Write ``a.vindex[selection]``."""
         _write(self, selection, indexing.vectorized, value, fields)
 
-    def get_mask_selection(self, mask: Any, *, out: Any = None, fields: Any = None) -> Any:
-        """Read ``a.vindex[mask]``."""
-        return _read(self, np.asarray(mask, bool), indexing.vectorized, out, fields)
+    def get_mask_selection(self: Any, mask: Any, *, out: Any = None, fields: Any = None) -> Any:
+        """Read ``a.vindex[mask]``; anything but a mask of the array's shape is an error."""
+        return _read(self, selecting.masked(mask, self.shape), indexing.vectorized, out, fields)
 
-    def set_mask_selection(self, mask: Any, value: Any, *, fields: Any = None) -> None:
-        """Write ``a.vindex[mask]``."""
-        _write(self, np.asarray(mask, bool), indexing.vectorized, value, fields)
+    def set_mask_selection(self: Any, mask: Any, value: Any, *, fields: Any = None) -> None:
+        """Write ``a.vindex[mask]``; anything but a mask of the array's shape is an error."""
+        _write(self, selecting.masked(mask, self.shape), indexing.vectorized, value, fields)
 
     def get_block_selection(self, selection: Any, *, out: Any = None, fields: Any = None) -> Any:
         """Read ``a.blocks[selection]``."""
@@ -169,8 +172,8 @@ class GroupAliases:
         """Return an array or create it, as `Group.require_array`; float32 by default."""
         return self.require_array(name, shape=shape, dtype="f4" if dtype is None else dtype, exact=exact, **options)
 
-    def array(self: Any, name: str, data: Any, **options: Any) -> Any:
-        """Create an array from its elements, as `Group.create_array`."""
+    def array(self: Any, name: str, data: Any = None, **options: Any) -> Any:
+        """Create an array, as `Group.create_array`, usually from its elements."""
         return self.create_array(name, data=data, **options)
 
     def empty(self: Any, name: str, *, shape: Any, dtype: Any = "f8", **options: Any) -> Any:
@@ -179,11 +182,11 @@ class GroupAliases:
 
     def zeros(self: Any, name: str, *, shape: Any, dtype: Any = "f8", **options: Any) -> Any:
         """Create an array of zeros, as `Group.create_array`."""
-        return self.create_array(name, shape=shape, dtype=dtype, fill_value=0, **options)
+        return self.create_array(name, shape=shape, dtype=dtype, **_filled("zeros", 0, options))
 
     def ones(self: Any, name: str, *, shape: Any, dtype: Any = "f8", **options: Any) -> Any:
         """Create an array of ones, as `Group.create_array`."""
-        return self.create_array(name, shape=shape, dtype=dtype, fill_value=1, **options)
+        return self.create_array(name, shape=shape, dtype=dtype, **_filled("ones", 1, options))
 
     def full(self: Any, name: str, *, shape: Any, fill_value: Any, dtype: Any = "f8", **options: Any) -> Any:
         """Create an array that is filled with one value, as `Group.create_array`."""
@@ -215,6 +218,8 @@ class GroupAliases:
 
     def nmembers(self: Any, max_depth: int | None = 0) -> int:
         """Return the number of members down to a depth, 0 for the direct ones; ``None`` for all."""
+        if max_depth is not None and max_depth < 0:
+            raise MetadataError(f"max_depth must be at least 0, not {max_depth}", field="max_depth")
         if max_depth == 0:
             return len(self)
         return sum(1 for path, _ in self.walk() if max_depth is None or path.count("/") <= max_depth)
@@ -245,6 +250,12 @@ class GroupAliases:
         """Return the attribute `info`."""
         info: Info = self.info
         return info
+
+
+def _filled(function: str, fill_value: int, options: dict[str, Any]) -> dict[str, Any]:
+    if "fill_value" in options:
+        check_keywords(function, ["fill_value"], ())
+    return {**options, "fill_value": fill_value}
 
 
 def _first(results: Iterator[T | None]) -> T | None:

@@ -10,7 +10,7 @@ import numpy as np
 from tegula.arrays.chunking import as_shape
 from tegula.arrays.values import as_values
 from tegula.engine.stored.array import StoredArray
-from tegula.errors import MetadataError, SelectionError, TegulaError, UnsupportedError
+from tegula.errors import MetadataError, SelectionError, TegulaError, UnsupportedError, brief
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -49,7 +49,7 @@ def new_part(array: StoredArray, values: Any, axis: int) -> tuple[npt.NDArray[An
     data_type, shape = array.metadata.data_type, array.metadata.shape
     added = as_values(values, data_type, data_type.numpy)
     if not isinstance(axis, (int, np.integer)) or not -len(shape) <= axis < len(shape):
-        raise _at(array, SelectionError(f"there is no axis {axis!r} in {len(shape)} dimensions"))
+        raise _at(array, SelectionError(f"there is no axis {brief(axis)} in {len(shape)} dimensions"))
     axis %= len(shape)
     if array.metadata.dense and axis:
         raise _grows_by_rows(array)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 else:
     foreign_names, optional = Later("tegula.arrays.foreign_names"), Later("tegula.runtime.optional")
 
-__all__ = ["Node", "opened_by_name"]
+__all__ = ["Node", "opened_by_name", "other_names"]
 
 N = TypeVar("N", bound="Node")
 
@@ -224,11 +224,7 @@ class Node(ABC):
 if not TYPE_CHECKING:  # hidden from type checkers
 
     def _missing(self, name):
-        """Return a method by the name that another library has for it, or raise an error that names the equivalent."""
-        if not name.startswith("_"):
-            for cls in type(self).__mro__:
-                if (alias := vars(foreign_names.ALIASES.get(cls.__name__, object)).get(name)) is not None:
-                    return alias.__get__(self)
+        """Raise an error that names the equivalent of another library's attribute."""
         ours = foreign_names.ATTRIBUTES.get(name)
         hint = "" if ours is None else f"; in tegula that is {ours}"
         if not hint and hasattr(type(self), "__array__") and not name.startswith("_") and hasattr(np.ndarray, name):
@@ -236,6 +232,37 @@ if not TYPE_CHECKING:  # hidden from type checkers
         raise AttributeError(f"a tegula.{type(self).__name__} has no attribute {name!r}{hint}", name=name, obj=self)
 
     Node.__getattr__ = _missing
+
+
+class _OtherName:
+    """An attribute of a class of `foreign_names`, which is imported at the first use."""
+
+    def __init__(self, home: str, name: str) -> None:
+        self._home, self._name = home, name
+
+    def __get__(self, node: Any, cls: type) -> Any:
+        return vars(getattr(foreign_names, self._home))[self._name].__get__(node, cls)
+
+
+def other_names(home: str, names: str) -> type:
+    """Return a base class with the attributes of a class of `foreign_names`, given their names; `dir` leaves them out.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> tegula.Array.read_direct.__name__, "read_direct" in dir(tegula.array([1]))
+    ('read_direct', False)
+    """
+
+    def __dir__(self: object) -> list[str]:  # noqa: N807 - as Python calls it
+        own = {name for cls in type(self).__mro__ if cls is not base for name in vars(cls)}
+        return [name for name in object.__dir__(self) if name in own or name not in members]
+
+    members: dict[str, Any] = {name: _OtherName(home, name) for name in names.split()}
+    base = type(
+        home, (), {**members, "__slots__": (), "__dir__": __dir__, "__module__": f"{__package__}.foreign_names"}
+    )
+    return base
 
 
 def opened_by_name(node: N, target: Any) -> N:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tegula import engine
 from tegula.engine.stored.array import StoredArray
-from tegula.errors import MetadataError, SelectionError
+from tegula.errors import MetadataError, SelectionError, brief
 from tegula.runtime.deferred import Later
 from tegula.runtime.frozen import replace
 
@@ -63,8 +63,25 @@ def basic(selection: Any) -> Any:
     for part in parts:
         if isinstance(part, (slice, EllipsisType)) or (np.ndim(part) == 0 and hasattr(part, "__index__")):
             continue
-        raise SelectionError(f"a basic selection has ints and slices, not {part!r:.50}; use a.oindex or a.vindex")
+        raise SelectionError(f"a basic selection has ints and slices, not {brief(part, 50)}; use a.oindex or a.vindex")
     return selection
+
+
+def masked(mask: Any, shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    """Return a mask of an array, which may be the only item of a tuple.
+
+    Raises
+    ------
+    SelectionError
+        If it is anything but booleans in the shape of the array.
+    """
+    try:
+        found = np.asarray(mask[0] if isinstance(mask, tuple) and len(mask) == 1 else mask)
+    except ValueError as error:
+        raise SelectionError(f"the mask is no array: {error}") from error
+    if found.dtype != np.bool_ or found.shape != shape:
+        raise SelectionError(f"a mask has booleans in the shape {shape}, not {found.dtype} in the shape {found.shape}")
+    return found
 
 
 # --- reading

@@ -19,7 +19,7 @@ from tegula.bcolz.converting import as_count, as_default, as_dtype
 from tegula.bcolz.ctables.ctable import ctable
 from tegula.bcolz.errors import KindError, MissingError, ModeError
 from tegula.bcolz.parameters import defaults_ctx
-from tegula.errors import MetadataError, TegulaError
+from tegula.errors import MetadataError, TegulaError, brief
 
 __all__ = ["arange", "fill", "fromiter", "iterblocks", "ones", "open", "walk", "zeros"]
 
@@ -137,7 +137,7 @@ def fromiter(iterable: Iterable[Any], dtype: Any, count: int, **kwargs: Any) -> 
     array([0, 1, 4, 9], dtype=int32)
     """
     if not np.iterable(iterable):
-        raise KindError(f"{iterable!r:.80} can't be iterated over", field="iterable")
+        raise KindError(f"{brief(iterable)} can't be iterated over", field="iterable")
     source = iter(iterable)
     element = np.dtype(as_dtype(dtype))
     kwargs.setdefault("expectedlen", length_hint(source, -1) if count == -1 else count)
@@ -198,7 +198,7 @@ def _lengths(shape: Any) -> tuple[int, ...]:
     """Return a shape as a tuple of ints; floats are truncated."""
     lengths = [as_count(length) for length in (shape if np.iterable(shape) else (shape,))]
     if any(not 0 <= length <= sys.maxsize for length in lengths) or prod(max(1, n) for n in lengths[1:]) > 2**31:
-        raise MetadataError(f"{shape!r:.80} is not a shape", field="shape")
+        raise MetadataError(f"{brief(shape)} is not a shape", field="shape")
     return tuple(lengths)
 
 
@@ -276,7 +276,7 @@ def arange(
     except (ValueError, OverflowError):
         count = sys.maxsize + 1
     if count > sys.maxsize:
-        raise MetadataError(f"arange can't count to {stop!r:.80} in steps of {step!r:.80}", field="stop")
+        raise MetadataError(f"arange can't count to {brief(stop)} in steps of {brief(step)}", field="stop")
     parts = (
         _part(first, step, element, begin, min(count, begin + _ARANGE_LENGTH))
         for begin in range(0, count, _ARANGE_LENGTH)

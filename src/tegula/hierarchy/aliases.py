@@ -5,8 +5,9 @@ They are attributes of `tegula`, but not listed there; `tegula.arrays.foreign_na
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from tegula.errors import MetadataError
 from tegula.runtime.deferred import Later
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ __all__ = [
 def create(
     shape: ShapeLike,
     chunks: ChunksLike = "auto",
-    dtype: DTypeLike = "f8",
+    dtype: DTypeLike | None = None,
     *,
     store: TargetLike | None = None,
     **options: Any,
@@ -47,11 +48,12 @@ def create(
     >>> tegula.create((4, 4), chunks=(2, 4), fill_value=7)[0]
     array([7., 7., 7., 7.])
     """
-    return numpy_names.full(shape, options.pop("fill_value", 0), store=store, dtype=dtype, chunks=chunks, **options)
+    fill_value, dtype = options.pop("fill_value", 0), "f8" if dtype is None else dtype
+    return numpy_names.full(shape, fill_value, store=store, dtype=dtype, chunks=chunks, **options)
 
 
 def from_array(store: TargetLike | None = None, *, data: Any, **options: Any) -> Array:
-    """Create an array like another, with its elements; see `tegula.array`.
+    """Create an array like another, with its elements; see `tegula.array`. The value ``"keep"`` leaves an option out.
 
     Examples
     --------
@@ -59,7 +61,8 @@ def from_array(store: TargetLike | None = None, *, data: Any, **options: Any) ->
     >>> tegula.from_array({}, data=tegula.zeros(4, chunks=2)).chunks
     (2,)
     """
-    return numpy_names.array(data, store=store, **options)
+    kept = {name for name, value in options.items() if isinstance(value, str) and value == "keep"}
+    return numpy_names.array(data, store=store, **{name: options[name] for name in options.keys() - kept})
 
 
 def save_array(store: TargetLike, arr: Any, **options: Any) -> None:
@@ -87,7 +90,10 @@ def save_group(store: TargetLike, *arrays: Any, **named: Any) -> None:
     >>> sorted(tegula.load(store))
     ['arr_0', 'y']
     """
-    saving.save(store, **{f"arr_{number}": array for number, array in enumerate(arrays)}, **named)
+    numbered = {f"arr_{number}": array for number, array in enumerate(arrays)}
+    if twice := sorted(numbered.keys() & named.keys()):
+        raise MetadataError(f"save_group got two arrays named {twice[0]}, one of them by position")
+    saving.save(store, **numbered, **named)
 
 
 def group(store: TargetLike | None = None, *, overwrite: bool = False, **options: Any) -> Group:
@@ -102,7 +108,9 @@ def group(store: TargetLike | None = None, *, overwrite: bool = False, **options
     return opening.open_group({} if store is None else store, "w" if overwrite else "a", **options)
 
 
-def open_consolidated(store: TargetLike, mode: Mode = "r", **options: Any) -> Group:
+def open_consolidated(
+    store: TargetLike, mode: Mode = "r", *, use_consolidated: Literal[True] = True, **options: Any
+) -> Group:
     """Open a group with its members taken from consolidated metadata; see `tegula.open_group`.
 
     Examples
@@ -114,21 +122,23 @@ def open_consolidated(store: TargetLike, mode: Mode = "r", **options: Any) -> Gr
     >>> list(tegula.open_consolidated(store))
     ['x']
     """
+    if use_consolidated is not True:
+        raise MetadataError("open_consolidated takes use_consolidated=True alone; tegula.open_group opens without it")
     return opening.open_group(store, mode, consolidated=True, **options)
 
 
-def consolidate_metadata(store: TargetLike, path: str = "", **options: Any) -> Group:
+def consolidate_metadata(store: TargetLike, path: str | None = None, **options: Any) -> Group:
     """Write the consolidated metadata of a group, and return the group with its members taken from there.
 
     See `Group.consolidate`; `open_consolidated` has an example.
     """
-    opened = opening.open_group(store, "r+", path=path, **options)
+    opened = opening.open_group(store, "r+", path=path or "", **options)
     opened.consolidate()
     return opened.with_consolidated()
 
 
-def tree(grp: Group, level: int | None = None) -> Tree:
-    """Draw the hierarchy below a group; see `Group.tree`.
+def tree(grp: Group, expand: bool | None = None, level: int | None = None) -> Tree:
+    """Draw the hierarchy below a group, always expanded; see `Group.tree`.
 
     Examples
     --------

@@ -6,7 +6,7 @@ import _thread
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, MutableMapping, Sequence, ValuesView
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 from weakref import ref
 
 from tegula import display, engine
@@ -16,17 +16,18 @@ from tegula.arrays.chunking import as_shape
 from tegula.arrays.creation import new_group
 from tegula.arrays.filling import CREATION, ArrayOptions, new_array_with
 from tegula.arrays.keywords import check_keywords, known_keywords
-from tegula.arrays.node import Node
+from tegula.arrays.node import Node, other_names
 from tegula.arrays.values import as_data
 from tegula.display import Info, Tree
-from tegula.engine.concurrency.pool import gather
 from tegula.engine.nodes.deleting import delete_node
 from tegula.errors import (
     AlreadyExistsError,
     MetadataError,
     NotFoundError,
+    StoreError,
     TegulaError,
     UnsupportedError,
+    brief,
 )
 from tegula.formats import find_format
 from tegula.hierarchy.ahead import Ahead, Entry
@@ -55,13 +56,19 @@ if TYPE_CHECKING:
     from tegula.hierarchy import reopening
 else:
     reopening = Later("tegula.hierarchy.reopening")
-    GroupAliases = object  # for type checkers only: `Node.__getattr__` finds the other names
+    GroupAliases = other_names(
+        "GroupAliases",
+        "create_dataset require_dataset array empty zeros ones full create_groups require_groups array_keys "
+        "group_keys array_values group_values nmembers visititems visit visitkeys visitvalues basename "
+        "info_complete",
+    )
 
 __all__ = ["Group", "group_at", "open_below", "open_node"]
 
 M = TypeVar("M", "Array", "Group")
 N = TypeVar("N", bound="Array | Group | Table | None")
 _KEYWORDS = CREATION | {"shape", "dtype", "data", "format", "overwrite", "allow_pickle"}
+_FEW_CHUNKS: Final = 1000  # that `info` counts the bytes of
 
 
 def open_node(
@@ -235,7 +242,11 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
     # --- members
 
     def __getitem__(self, name: str) -> Any:
-        node = self._open(self.path_of(name))
+        if name == "/":
+            root = open_node(self._store, "", read_only=self._read_only, allow_pickle=self.allow_pickle)
+            node = self._passed_on(root)
+        else:
+            node = self._open(self.path_of(name))
         if node is None:
             advice = nearest.member_advice(self._store, self.path_of(name))
             raise NotFoundError(f"there is no member {name!r}{advice}", path=self.location)
@@ -284,7 +295,7 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
         'era/t'
         """
         if not isinstance(name, str):
-            raise NotFoundError(f"a member's name must be text, not {name!r:.80}", path=self.location)
+            raise NotFoundError(f"a member's name must be text, not {brief(name)}", path=self.location)
         inner = name.strip("/")
         if not is_key(inner):
             raise NotFoundError(f"{name!r} can't be the name of a member", path=self.location)
@@ -292,7 +303,7 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
 
     def __contains__(self, name: object) -> bool:
         if not isinstance(name, str) or not name.strip("/"):
-            return False
+            return name == "/"  # the root of the store
         try:
             path = self.path_of(name)
         except NotFoundError:
@@ -770,13 +781,22 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
 
     @property
     def info(self) -> Info:
-        """A report on the group and its direct members; shown as a table."""
+        """A report on the group and its direct members; shown as a table.
+
+        It has the stored size of an array only where that is quick to count: in stores that are not remote, for at most
+        1,000 chunks (or shards). `Array.nbytes_stored` counts any, the program ``tegula info`` all below the group.
+        """
         return display.group_info(self, self._nbytes_stored)
 
     def _nbytes_stored(self, members: Sequence[tuple[str, Node]]) -> dict[str, int]:
-        """Return the bytes of the stored chunks of the arrays among members, if the store can be listed."""
-        arrays = {name: node for name, node in members if isinstance(node, Array) and self._store.listable}
-        return dict(zip(arrays, gather(Array.nbytes_stored, arrays.values(), self._store.concurrency)))
+        """Return the bytes of the stored chunks of those arrays among members where `info` has them."""
+        sizes: dict[str, int] = {}
+        if self._store.listable and not self._store.is_remote:
+            for name, node in members:
+                if isinstance(node, Array) and (node.nshards or node.nchunks) <= _FEW_CHUNKS:
+                    with suppress(StoreError):  # the storage may refuse to list
+                        sizes[name] = node.nbytes_stored()
+        return sizes
 
     def check_writable(self) -> None:
         """Look members up in the store from now on; for errors see `Node.check_writable`."""

@@ -16,6 +16,7 @@ from tegula.hierarchy.opening import open_stored
 from tegula.hierarchy.options import with_options
 from tegula.hierarchy.sources import Sources
 from tegula.stores.targets.opening import check_options
+from tegula.stores.targets.paths import clean
 from tegula.tables.table import Table
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ def opened(
     """Open a source, unless it is a node already, and close it at the end; see `with_known_members` and `node_at`."""
     if isinstance(source, (Array, Group, Table)):
         check_options(source, storage_options)
-        source = source[path] if path and not isinstance(source, Array) else source
+        below = clean(path)  # the path is relative to the source, where a name that begins with "/" would not be
+        source = source[below] if below and not isinstance(source, Array) else source
         yield with_known_members(node_at(source, missing_chunks=missing_chunks))
         return
     where: dict[str, Any] = {"path": path, "allow_pickle": allow_pickle, "storage_options": storage_options}

@@ -65,7 +65,8 @@ def on_first_use(
         module = places.get(name)
         if module is None:
             hint = f"; import {package}.{name} to use it" if name in apart.split() else ""
-            if foreign and not name.startswith("_"):
+            is_module = os.path.isdir(os.path.join(sys.modules[package].__path__[0], name))  # to be imported next
+            if foreign and not name.startswith("_") and not is_module:
                 ours = import_module(f"{package}.{foreign}").FOREIGN_NAMES.get(name)
                 hint = hint if ours is None else f"; in tegula that is {ours}"
             raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}", name=name)

@@ -19,6 +19,7 @@ from tegula.hierarchy.opening import open_stored as open_node
 from tegula.runtime import optional
 from tegula.server.guard import LOOPBACK
 from tegula.stores.targets.opening import check_options
+from tegula.stores.targets.paths import clean
 
 if TYPE_CHECKING:
     from tegula.arrays.arguments import SourceLike
@@ -211,7 +212,8 @@ def serve(
             raise UnsupportedError(f"{reason}, or {optional.tegula_command('server')}")
     if isinstance(target, Node):
         check_options(target, storage_options)
-        node: Any = target[path] if path else target  # type: ignore[index]  # an array has fields at most
+        below = clean(path)  # relative to the node, where a name that begins with "/" would not be
+        node: Any = target[below] if below else target  # type: ignore[index]  # an array has fields at most
     else:
         node = open_node(target, path=path, storage_options=storage_options)
     is_local = host in _LOCAL_NAMES

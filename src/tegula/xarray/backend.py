@@ -14,8 +14,10 @@ from tegula.xarray.guessing import can_open
 if TYPE_CHECKING:
     import xarray as xr
 
+    from tegula.arrays import keywords
     from tegula.xarray import opening
 else:
+    keywords = Later("tegula.arrays.keywords")
     opening = Later("tegula.xarray.opening")
 
 __all__ = ["TegulaBackendEntrypoint"]
@@ -103,17 +105,24 @@ class TegulaBackendEntrypoint(BackendEntrypoint):
 
         See `xarray.open_groups`.
         """
+        self._check("open_groups_as_dict", options)
         opener, decoding = opening.opener_of(options)
         found = opener.open_all(filename_or_obj, group)
         return {path: _decoded(store, **decoding) for path, store in found.items()}
 
     def open_datatree(self, filename_or_obj: Any, **options: Any) -> xr.DataTree:
         """Open a group and all groups and tables below it as a tree; see `xarray.open_datatree`."""
+        self._check("open_datatree", options)
         found = self.open_groups_as_dict(filename_or_obj, **options)
         tree = DataTree.from_dict(found)
         for path, dataset in found.items():
             tree[path].set_close(dataset._close)
         return tree
+
+    def _check(self, function: str, options: Mapping[str, Any]) -> None:
+        """Refuse what is no option of `open_dataset`, before anything is opened."""
+        known = self.open_dataset.__kwdefaults__ or ()
+        keywords.check_keywords(f"{type(self).__name__}.{function}", options, known)
 
 
 def _decoded(store: Any, **options: Any) -> xr.Dataset:

@@ -442,18 +442,21 @@ IMAGE = np.arange(3 * 8 * 8, dtype="u1").reshape(3, 8, 8)
 
 
 @pytest.mark.parametrize("version", ["0.4", "0.5", "0.6", "names"])
-@pytest.mark.parametrize("where", ["in a group", "alone", "nested"])
+@pytest.mark.parametrize("where", ["in a group", "alone", "nested", "nested alone", "in another store"])
 def test_the_axes_of_an_array_without_names_are_those_of_its_image(version: str, where: str, tmp_path: Path) -> None:
     axes: list[Any] = [{"name": "c", "type": "channel"}, {"name": "y", "type": "space"}, {"name": "x", "type": "space"}]
-    name = "a/0" if where == "nested" else "0"
+    name = "a/0" if where.startswith("nested") else "0"
     image: dict[str, Any] = {"datasets": [{"path": name}], "axes": ["c", "y", "x"] if version == "names" else axes}
     if version == "0.6":
         image["coordinateSystems"] = [{"name": "intrinsic", "axes": image.pop("axes")}]
     attributes = {"multiscales": [image]} if version in ("0.4", "names") else {"ome": {"multiscales": [image]}}
-    group = tegula.create_group(tmp_path / "image.zarr", attributes=attributes, format="zarr3")
+    target: Any = tmp_path / "image.zarr"
+    if where == "in another store":
+        target = f"memory://{tmp_path.name}/image.zarr"
+    group = tegula.create_group(target, attributes=attributes, format="zarr3", overwrite=True)
     array = group.create_array(name, data=IMAGE, chunks=(1, 2, 2))
-    if where == "alone":
-        array = tegula.open_array(tmp_path / "image.zarr" / "0")
+    if where not in ("in a group", "nested"):
+        array = tegula.open_array(f"{target}/{name}")
     pyramid = tegula.downsample(array, tmp_path / "pyramid.zarr", levels=1)
     assert [axis.type for axis in pyramid.axes] == ["channel", "space", "space"]
     means = IMAGE.reshape(3, 4, 2, 4, 2).mean((2, 4))

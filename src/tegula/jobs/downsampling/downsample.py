@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
 
+from tegula import engine
 from tegula.arrays.array import Array
 from tegula.arrays.keywords import known_keywords
 from tegula.engine.stored.misplaced import refuse_misplaced
 from tegula.errors import MetadataError, TegulaError, UnsupportedError
-from tegula.hierarchy.group import Group, open_node
 from tegula.hierarchy.walking import node_at
 from tegula.jobs.downsampling.job import PyramidJob, group_at, other_variables
 from tegula.jobs.downsampling.levels import MOST_LEVELS, ZARR3, check_method, masks_of
@@ -26,6 +26,7 @@ from tegula.jobs.rewriting.targets import Layout
 from tegula.jobs.runners.runner import running
 from tegula.jobs.units import Progress, one_at_a_time
 from tegula.metadata import geo
+from tegula.metadata.nodes import GroupMetadata
 from tegula.metadata.ome import (
     KEY,
     VERSIONS,
@@ -41,6 +42,7 @@ from tegula.metadata.ome import (
 )
 from tegula.reductions.blocks import Reduction
 from tegula.stores import LocalStore, Store
+from tegula.stores.targets.above import stores_above
 from tegula.stores.targets.opening import options_of_both
 from tegula.stores.targets.paths import address_of, clean, location_of
 
@@ -309,18 +311,17 @@ def _axes_said(array: Array) -> Any:
     """Return the axes that the image of OME-Zarr around an array without names has for it, ``None`` without one."""
     if None not in (array.dimension_names or (None,)):
         return None
-    store, parts = array.store, array.path.split("/")
-    if not array.path and store.local_directory is not None:
-        root, name = os.path.split(os.path.realpath(store.local_directory))
-        store, parts = LocalStore(root, read_only=True), [name]
-    for depth in reversed(range(len(parts))):
-        try:
-            above = open_node(store, "/".join(parts[:depth]), read_only=True)
-        except TegulaError:
-            continue
-        attributes = above.attrs.asdict() if isinstance(above, Group) else {}
-        if (found := axes_said(attributes, "/".join(parts[depth:]), array.ndim)) is not None:
-            return found
+    for store, path in [(array.store, ""), *stores_above(array.store)]:
+        parts = [part for part in (*path.split("/"), *array.path.split("/")) if part]
+        # a store over directories above is asked for its root alone
+        for depth in reversed(range(1 if path else len(parts))):
+            try:
+                above = engine.read_metadata(store, "/".join(parts[:depth]))
+            except TegulaError:
+                continue
+            attributes = above.attributes if isinstance(above, GroupMetadata) else {}
+            if (found := axes_said(attributes, "/".join(parts[depth:]), array.ndim)) is not None:
+                return found
     return None
 
 

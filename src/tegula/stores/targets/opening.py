@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from tegula import stores
-from tegula.errors import MetadataError, StoreError
+from tegula.errors import MetadataError, StoreError, brief
 from tegula.runtime.deferred import Later
 from tegula.stores.capabilities import Exclusive
 from tegula.stores.interface import Store
@@ -78,7 +78,7 @@ def store_of(target: Any, *, read_only: bool = False, storage_options: Mapping[s
         if isinstance(target, MutableMapping):
             return stores.MappingStore(target, read_only=read_only)
         if not isinstance(target, os.PathLike):
-            raise MetadataError(f"{target!r:.80} is not a path, URL, store or mapping")
+            raise MetadataError(f"{brief(target)} is not a path, URL, store or mapping")
     path = path_text(target)
     scheme = scheme_of(path)
     if scheme:

@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from tegula.errors import MetadataError, NotFoundError, StoreError, UnsupportedError
+from tegula.errors import MetadataError, NotFoundError, StoreError, UnsupportedError, brief
 from tegula.runtime.deferred import Later, matcher
 from tegula.stores.capabilities import Translating
 from tegula.stores.local.store import LocalStore
@@ -173,13 +173,13 @@ def pipeline_of(
         scheme, colon, text = component.partition(":")
         if not scheme or not (colon or bare):
             raise MetadataError(
-                f"{component!r:.80} is no component of a URL, such as 'zip:inner/path' or 'zarr3:path'; for '|' in a"
+                f"{brief(component)} is no component of a URL, such as 'zip:inner/path' or 'zarr3:path'; for '|' in a"
                 " name pass a pathlib.Path, or write '%7C' in a URL",
                 path=secrets.plain_url(url),
             )
         if "?" in text or "#" in text:
             raise MetadataError(
-                f"{component!r:.80}: only the storage's own URL has a query or a fragment", path=secrets.plain_url(url)
+                f"{brief(component)}: only the storage's own URL has a query or a fragment", path=secrets.plain_url(url)
             )
         parts.append((scheme.lower(), (decode or parse.unquote)(text)))
     return where, parts
@@ -288,7 +288,7 @@ def clean(path: str) -> str:
     'era/t'
     """
     if not isinstance(path, str):
-        raise MetadataError(f"a path in a store must be text, not {path!r:.80}")
+        raise MetadataError(f"a path in a store must be text, not {brief(path)}")
     return path.strip("/")
 
 
