@@ -67,7 +67,7 @@ def test_the_report_of_a_group() -> None:
     assert "zarr3" in repr(root)
 
 
-def test_the_report_of_a_group_has_stored_sizes_only_where_they_are_quick_to_count() -> None:
+def test_stored_sizes_are_shown_where_they_are_quick_to_count() -> None:
     root = tegula.create_group(MemoryStore())
     for name, count in (("few", 1000), ("many", 1001)):
         root.create_array(name, shape=count, chunks=1, dtype="i1")[:2] = 1

@@ -194,7 +194,7 @@ def test_kept_names_refuse_with_errors_of_their_own() -> None:
     with pytest.raises(tegula.MetadataError, match="two arrays named arr_0"):
         tegula.save_group({}, [1], arr_0=[2])
     for name in ("zeros", "ones"):
-        with pytest.raises(KeywordError, match="fill_value"):
+        with pytest.raises(tegula.MetadataError, match="fill_value"):
             getattr(group, name)("z", shape=3, fill_value=5)
     with pytest.raises(ValueError, match="at least 0"):
         group.nmembers(-1)

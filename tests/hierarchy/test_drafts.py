@@ -286,7 +286,7 @@ def test_nothing_is_left_of_a_hierarchy_that_is_replaced(old: Path, tmp_path: Pa
         assert tegula.open(store, path=where).format == "zarr3"
 
 
-def test_a_deletion_that_is_interrupted_leaves_no_array_and_can_be_repeated(old: Path) -> None:
+def test_an_interrupted_deletion_leaves_no_array_and_can_be_repeated(old: Path) -> None:
     class Failing(MemoryStore):
         fails = True
 
@@ -309,9 +309,7 @@ def test_a_deletion_that_is_interrupted_leaves_no_array_and_can_be_repeated(old:
 
 
 @pytest.mark.parametrize("local", [False, True])
-def test_members_of_a_hierarchy_are_copied_by_name_but_not_moved_or_deleted(
-    old: Path, tmp_path: Path, local: bool
-) -> None:
+def test_members_of_a_hierarchy_are_copied_by_name_but_not_moved(old: Path, tmp_path: Path, local: bool) -> None:
     store, folder = mixed(old), tmp_path / "outer"
     tegula.copy(store, folder)
     place: Any = folder if local else store

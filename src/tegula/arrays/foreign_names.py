@@ -17,7 +17,6 @@ import numpy as np
 from tegula import indexing
 from tegula.arrays import selecting
 from tegula.arrays.chunking import as_shape
-from tegula.arrays.keywords import check_keywords
 from tegula.arrays.values import as_data
 from tegula.errors import MetadataError
 
@@ -254,7 +253,7 @@ class GroupAliases:
 
 def _filled(function: str, fill_value: int, options: dict[str, Any]) -> dict[str, Any]:
     if "fill_value" in options:
-        check_keywords(function, ["fill_value"], ())
+        raise MetadataError(f"{function} has no keyword 'fill_value': it fills with {fill_value}", field="fill_value")
     return {**options, "fill_value": fill_value}
 
 

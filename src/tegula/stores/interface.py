@@ -25,6 +25,8 @@ from tegula.stores.arguments import (
 from tegula.stores.operations import Listable, Writable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tegula.stores import summary
     from tegula.stores.summary import Capabilities
 else:
@@ -101,6 +103,19 @@ class Store(Writable, Listable):
         True
         """
         return self.capabilities
+
+    def stores_above(self) -> Iterator[tuple[Store, str]]:
+        """Yield stores for reading over each directory above the root, the nearest first, and the root's path there.
+
+        A store whose root is not in a file system or bucket has none.
+
+        Examples
+        --------
+        >>> import tegula
+        >>> [(above.url, path) for above, path in tegula.store_of("memory://bucket/a.zarr/0").stores_above()]
+        [('memory:///bucket/a.zarr', '0'), ('memory:///bucket', 'a.zarr/0'), ('memory://', 'bucket/a.zarr/0')]
+        """
+        return iter(())
 
     def delete_prefix(self, prefix: str) -> None:
         """Remove every key that starts with `prefix`."""

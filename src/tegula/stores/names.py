@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +24,7 @@ __all__ = [
     "ARCHIVES",
     "HIDDEN",
     "absolute",
+    "directories_above",
     "file_url",
     "has_twins",
     "is_hidden",
@@ -111,6 +112,21 @@ def has_twins(name: str) -> bool:
 def swap_case(name: str) -> str | None:
     """Return `name` in a spelling that only a case-insensitive file system treats as the same, or ``None``."""
     return name.swapcase() if name.isascii() and has_twins(name) else None
+
+
+def directories_above(path: str) -> Iterator[tuple[str, str]]:
+    """Yield each directory above a path with slashes, the nearest first, and the path below it.
+
+    Examples
+    --------
+    >>> [*directories_above("/a/b")], [*directories_above("a/b")], [*directories_above("C:/a")]
+    ([('/a', 'b'), ('/', 'a/b')], [('a', 'b'), ('', 'a/b')], [('C:/', 'a')])
+    """
+    drive, slash, _ = path.partition("/")
+    anchor = drive + slash if slash and (not drive or drive.endswith(":")) else ""
+    parts = path[len(anchor) :].strip("/").split("/")
+    for depth in reversed(range(len(parts) if parts != [""] else 0)):
+        yield anchor + "/".join(parts[:depth]), "/".join(parts[depth:])
 
 
 def path_text(path: Any) -> str:

@@ -101,6 +101,10 @@ class WrappingStore(Store):
         """Whether the values of the other store are private; see `Readable.is_private`."""
         return self.store.is_private
 
+    def stores_above(self) -> Iterator[tuple[Store, str]]:
+        """Yield stores above the root of the other store, which are not wrapped."""
+        return self.store.stores_above()
+
     def probe(self) -> Capabilities:
         """Find out what the other store can do; see `Store.probe`."""
         self.store.probe()

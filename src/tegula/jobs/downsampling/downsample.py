@@ -42,7 +42,6 @@ from tegula.metadata.ome import (
 )
 from tegula.reductions.blocks import Reduction
 from tegula.stores import LocalStore, Store
-from tegula.stores.targets.above import stores_above
 from tegula.stores.targets.opening import options_of_both
 from tegula.stores.targets.paths import address_of, clean, location_of
 
@@ -311,7 +310,7 @@ def _axes_said(array: Array) -> Any:
     """Return the axes that the image of OME-Zarr around an array without names has for it, ``None`` without one."""
     if None not in (array.dimension_names or (None,)):
         return None
-    for store, path in [(array.store, ""), *stores_above(array.store)]:
+    for store, path in [(array.store, ""), *array.store.stores_above()]:
         parts = [part for part in (*path.split("/"), *array.path.split("/")) if part]
         # a store over directories above is asked for its root alone
         for depth in reversed(range(1 if path else len(parts))):

@@ -38,7 +38,7 @@ from tegula.stores.fsspec.file_systems import (
 )
 from tegula.stores.fsspec.listing import FileNames, below, children, files
 from tegula.stores.identity import shared
-from tegula.stores.names import HIDDEN, is_hidden
+from tegula.stores.names import HIDDEN, directories_above, is_hidden
 from tegula.stores.secrets import plain_url, redacted
 from tegula.stores.single_writer import KeyLocks, PrefixedLocks
 
@@ -486,6 +486,11 @@ class FsspecStore(BlockedKeys, Ranged, CheckedRanges):
             error = error.__cause__ if isinstance(error.__cause__, Exception) else error
         text = redacted(f"{type(error).__name__}: {error}", secrets)
         return StoreError(f"{self!r} failed to {action}: {text}".removesuffix(": "), key=key)
+
+    def stores_above(self) -> Iterator[tuple[FsspecStore, str]]:
+        """Yield stores for reading over each directory above the root; see `Store.stores_above`."""
+        for above, path in directories_above(self.root):
+            yield FsspecStore(self.fs, above, read_only=True), path
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FsspecStore):

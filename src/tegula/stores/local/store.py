@@ -56,7 +56,7 @@ from tegula.stores.local.generations import generation_of
 from tegula.stores.local.kernel import kernel_in_use, with_one_of
 from tegula.stores.local.open_files import Contents, FileLock, Held, OpenFile, read_at, real_path
 from tegula.stores.local.root import AT_ROOT, PinnedRoot, Root
-from tegula.stores.names import file_url, path_of_url, reason
+from tegula.stores.names import directories_above, file_url, path_of_url, reason
 from tegula.stores.operations import Writable
 
 if TYPE_CHECKING:
@@ -152,6 +152,11 @@ class LocalStore(Locking, BlockedKeys, Copying, EmptyDirectories, Reclaiming, Re
     def root(self) -> str:
         """The absolute path of the base directory."""
         return self._root.name
+
+    def stores_above(self) -> Iterator[tuple[Store, str]]:
+        """Yield stores for reading over each directory above the root; see `Store.stores_above`."""
+        for above, path in directories_above(os.path.realpath(self._root.name).replace(os.sep, "/")):
+            yield LocalStore(above, read_only=True), path
 
     @property
     def local_directory(self) -> str:  # type: ignore[override]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, partial
 from importlib import import_module
@@ -25,6 +25,7 @@ from tegula.stores.arguments import (
 )
 from tegula.stores.capabilities import Copying
 from tegula.stores.identity import shared
+from tegula.stores.names import directories_above
 from tegula.stores.objects.conditions import (
     Bucket,
     Conditions,
@@ -389,6 +390,11 @@ class ObjectStore(Copying, ObjectReader):
             url=self._url,
         )
         return _reopen, (make, handle.name, handle.settings, self.prefix)
+
+    def stores_above(self) -> Iterator[tuple[ObjectStore, str]]:
+        """Yield stores for reading over each prefix above the root; see `Store.stores_above`."""
+        for above, path in directories_above(self.prefix):
+            yield ObjectStore(self._client, above, read_only=True, missing=tuple(self.missing)), path
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ObjectStore):
