@@ -196,7 +196,7 @@ class GroupAliases:
         return tuple(self.create_group(name, **options) for name in names)
 
     def require_groups(self: Any, *names: str) -> tuple[Any, ...]:
-        """Return several groups, and create those that do not exist."""
+        """Open several groups, creating those that do not exist."""
         return tuple(self.require_group(name) for name in names)
 
     def array_keys(self: Any) -> Iterator[str]:
@@ -239,16 +239,7 @@ class GroupAliases:
         """Call a function with each member at any depth, until it returns something."""
         return _first(function(node) for _, node in self.walk())
 
-    @property
-    def basename(self: Any) -> str:
-        """The last part of the path."""
-        name: str = self.name
-        return name
-
-    def info_complete(self: Any) -> Info:
-        """Return the attribute `info`."""
-        info: Info = self.info
-        return info
+    basename, info_complete = ArrayAliases.basename, ArrayAliases.info_complete
 
 
 def _filled(function: str, fill_value: int, options: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Nodes with other options than those that they were opened with."""
+"""Return an open node with other options."""
 
 from __future__ import annotations
 

@@ -108,6 +108,6 @@ def arrays_below(
 
 
 def nbytes_stored(node: Node) -> int:
-    """Return the bytes of the stored chunks at and below a node, without those that can't be listed or opened."""
+    """Return the bytes of the stored chunks of all arrays at and below a node that can be opened and listed."""
     arrays = (array for _, array in arrays_below(node, {}) if array.store.listable)
     return sum(results_of(Array.nbytes_stored, arrays, node.store.concurrency))

@@ -46,7 +46,7 @@ class Destination:
         """Return the array for writing; `metadata` is what `documents` describe."""
         if not self.visible:  # without documents, no operation checks that they exist
             metadata = replace(metadata, documents={})
-        # chunks that are not stored are those that hold nothing else, whatever the setting says
+        # the job itself leaves out chunks that hold the fill value alone, so a missing chunk is no error here
         options = {"missing_chunks": "fill", **self.options}
         return Array(engine.stored_array(self.store, self.path, metadata, **options), self.path, read_only=False)
 

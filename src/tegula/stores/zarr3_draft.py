@@ -22,6 +22,14 @@ _CHUNK: Final = re.compile(r"(?:^|/)c[0-9]*(?:[./][0-9]+)*$")  # the end of a ke
 _IMPLICIT: Final = b"implicit"  # the generation of a group that has members and no document
 
 
+def _declare(view: Store, store: Store) -> None:
+    """Let a view declare what the store that it shows declares."""
+    view.concurrency, view.listable = store.concurrency, store.listable
+    view.single_writer, view.fresh_generations = store.single_writer, store.fresh_generations
+    view.visits_all_keys = store.visits_all_keys
+    view.in_memory, view.in_archive = store.in_memory, store.in_archive
+
+
 class DraftStore(ReadOnlyStore, Translating):
     """A view of another store that holds a hierarchy of a draft of Zarr v3 (2019 to 2022), at the same path.
 
@@ -58,10 +66,7 @@ class DraftStore(ReadOnlyStore, Translating):
         suffix: str = ".json",
     ) -> None:
         self.store, self.prefix, self.version, self.suffix = store, check_prefix(prefix), version, suffix
-        self.concurrency, self.listable = store.concurrency, store.listable
-        self.single_writer, self.fresh_generations = store.single_writer, store.fresh_generations
-        self.visits_all_keys = store.visits_all_keys
-        self.in_memory, self.in_archive = store.in_memory, store.in_archive
+        _declare(self, store)
 
     @property
     def url(self) -> str:
@@ -303,10 +308,7 @@ class DraftPart(ReadOnlyStore, Translating):
     def __init__(self, store: Store, prefix: str, node: str, suffix: str = ".json") -> None:
         self.store, self.prefix, self.node, self.suffix = store, check_prefix(prefix), node, suffix
         self._documents = [f"{_META}.{kind}{suffix}" for kind in _KINDS]
-        self.concurrency, self.listable = store.concurrency, store.listable
-        self.single_writer, self.fresh_generations = store.single_writer, store.fresh_generations
-        self.visits_all_keys = store.visits_all_keys
-        self.in_memory, self.in_archive = store.in_memory, store.in_archive
+        _declare(self, store)
 
     @property
     def url(self) -> str:

@@ -15,7 +15,7 @@ const OPEN_REPARSE_POINT: u32 = 0x0020_0000;
 #[cfg(windows)]
 const IS_REPARSE_POINT: u32 = 0x400;
 
-/// Open a file for reading, but not where a link leads; on Windows others may rename and delete it meanwhile.
+/// Open a file for reading, and refuse a symbolic link; on Windows, other processes may rename and delete the open file.
 pub fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
