@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from tegula.jobs.copying import copy
     from tegula.jobs.downsampling.downsample import Pyramid, downsample
     from tegula.jobs.statistics.statistics import Statistics, statistics
+    from tegula.jobs.syncing.sync import SyncedArray, SyncReport, diff, sync
     from tegula.runtime.loading import load_all
     from tegula.server.running import serve
     from tegula.stores import FsspecStore, LocalStore, MappingStore, MemoryStore, ObjectStore, Store, ZipStore
@@ -115,6 +116,8 @@ __all__ = [
     "Statistics",
     "Store",
     "StoreError",
+    "SyncReport",
+    "SyncedArray",
     "Table",
     "TegulaError",
     "UnsupportedError",
@@ -134,6 +137,7 @@ __all__ = [
     "create_group",
     "create_table",
     "delete",
+    "diff",
     "downsample",
     "empty",
     "empty_like",
@@ -155,6 +159,7 @@ __all__ = [
     "stack",
     "statistics",
     "store_of",
+    "sync",
     "zeros",
     "zeros_like",
 ]
@@ -180,6 +185,7 @@ _HOMES = {
     "jobs.converting.convert": "ConvertReport convert",
     "jobs.copying": "copy",
     "jobs.downsampling.downsample": "Pyramid downsample",
+    "jobs.syncing.sync": "SyncReport SyncedArray diff sync",
     "jobs.statistics.statistics": "Statistics statistics",
     "jobs.checksum": "Checksum checksum",
     "runtime.loading": "load_all",

@@ -32,6 +32,7 @@ from typing import Any, ClassVar, Final
 
 from tegula.engine.concurrency.pool import gather
 from tegula.engine.documents.finding import JOB_DIRECTORY as DIRECTORY
+from tegula.engine.documents.finding import SYNC_DIRECTORY
 from tegula.engine.reading.remote import delete_keys, delete_prefix
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, TegulaError, UnsupportedError
 from tegula.formats.documents import load
@@ -81,14 +82,14 @@ def share_of(part: Any) -> tuple[int, int]:
 
 
 def is_ledger_key(key: str) -> bool:
-    """Return whether a key belongs to the ledger of a job, or marks a complete target.
+    """Return whether a key belongs to the ledger of a job or a sync, or marks a complete target.
 
     Examples
     --------
     >>> is_ledger_key("a/.tegula_job/plan.json"), is_ledger_key("a/c/0")
     (True, False)
     """
-    return any(name == COMPLETE or name.startswith(DIRECTORY) for name in key.split("/"))
+    return any(name in (COMPLETE, SYNC_DIRECTORY) or name.startswith(DIRECTORY) for name in key.split("/"))
 
 
 def survives(store: Store) -> bool:

@@ -19,6 +19,7 @@ capability            operations                           stores that have it
 `Ranged`              `get_ranges`                         object storage, fsspec
 `Revalidating`        `get_if_changed`                     object storage
 `SizedListing`        `list_sizes`                         object storage
+`StateListing`        `list_states`, `state_of`            local files, memory, buckets
 `Copying`             `copies_from`, `copy_from`           local files, buckets
 `Translating`         `stored_key`, `source`, `whole`      drafts of Zarr v3
 ====================  ===================================  ========================
@@ -29,6 +30,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
 from typing import Any, Self
 
 from tegula.errors import ConflictError
@@ -49,12 +51,14 @@ __all__ = [
     "Renaming",
     "Revalidating",
     "SizedListing",
+    "StateListing",
     "Translating",
     "UnreachableNames",
     "blocked_by",
     "delete_if",
     "is_link",
     "lock",
+    "state_in",
     "stored_key",
     "unchanged",
 ]
@@ -435,6 +439,35 @@ class SizedListing(ABC):
         """
 
 
+class StateListing(ABC):
+    """A store whose listings tell the states of values, so that changes are found without a request for each value."""
+
+    @abstractmethod
+    def list_states(self, prefix: str) -> Iterator[tuple[str, int, int]]:
+        """Yield every key that starts with `prefix`, the length of its value, and its state, in no particular order.
+
+        A state is a whole number below 2**64, which every process computes alike: another one if the generation is
+        another one, and 0 if the storage does not tell.
+
+        Raises
+        ------
+        StoreError
+            If `prefix` is not valid, or listing fails.
+
+        Examples
+        --------
+        >>> from tegula.stores import MemoryStore
+        >>> store = MemoryStore()
+        >>> generation = store.set("a/b", b"abc")
+        >>> [(key, nbytes, state == store.state_of(generation)) for key, nbytes, state in store.list_states("a/")]
+        [('a/b', 3, True)]
+        """
+
+    @abstractmethod
+    def state_of(self, generation: Generation) -> int:
+        """Return the state in listings of a value that has this generation."""
+
+
 class Copying(ABC):
     """A store that copies values from stores of its kind without passing their bytes through this process."""
 
@@ -541,6 +574,30 @@ def is_link(store: Any, prefix: str) -> bool:
     False
     """
     return isinstance(store, EmptyDirectories) and store.is_link(prefix)
+
+
+def state_in(store: Any, key: str) -> tuple[int, int] | None:
+    """Return the length and the state of a value, as `StateListing.list_states` would; ``None`` if there is none.
+
+    Stores without `StateListing` are asked for the value, whose digest is its state.
+
+    Examples
+    --------
+    >>> from tegula.stores import MappingStore, MemoryStore
+    >>> store = MemoryStore({"a": b"1"})
+    >>> (("a", *state_in(store, "a")),) == (*store.list_states(""),), state_in(MappingStore({}), "a") is None
+    (True, True)
+    """
+    lists_states: bool = isinstance(store, StateListing)
+    if lists_states and (not store.single_writer or store.is_remote):
+        value, generation = store.get(key, (0, 0), with_generation=True)
+        nbytes = None if value is None else store.size(key)
+        return None if nbytes is None else (nbytes, store.state_of(generation))
+    data = store.get(key)
+    if data is None:
+        return None
+    state = int.from_bytes(import_module("hashlib").blake2b(data, digest_size=8).digest(), "little")
+    return len(data), state or 1
 
 
 def unchanged(store: Any, key: str, generation: Generation) -> bool:

@@ -22,6 +22,7 @@ from tegula.stores.arguments import (
     clip_range,
     flat_view,
 )
+from tegula.stores.capabilities import StateListing
 from tegula.stores.interface import Store
 from tegula.stores.key_tree import KeyTree
 
@@ -31,7 +32,7 @@ next_generation = itertools.count(1).__next__
 """Return the generation for the next value of any memory store."""
 
 
-class MemoryStore(Store):
+class MemoryStore(StateListing, Store):
     """Values in memory, for tests and for arrays that need not outlive the process.
 
     Pickling a store includes its values; the copy is independent of the original.
@@ -111,6 +112,15 @@ class MemoryStore(Store):
         check_prefix(prefix)
         with self._lock:
             return iter(self._listed().keys(prefix))
+
+    def list_states(self, prefix: str) -> Iterator[tuple[str, int, int]]:
+        """Yield every key that starts with `prefix`, the length and the state of its value; see `StateListing`."""
+        entries = ((key, self._values.get(key)) for key in self.list_prefix(prefix))
+        return ((key, len(entry[0]), self.state_of(entry[1])) for key, entry in entries if entry is not None)
+
+    def state_of(self, generation: Generation) -> int:
+        """Return the state of a value that has this generation: its number."""
+        return generation if type(generation) is int else 0
 
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
         """Return the keys and the prefixes (each ending in ``/``) directly below `prefix`, each sorted."""

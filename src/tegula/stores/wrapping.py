@@ -15,6 +15,7 @@ from tegula.stores.capabilities import (
     Locking,
     Ranged,
     Revalidating,
+    StateListing,
     UnreachableNames,
     is_link,
 )
@@ -191,6 +192,19 @@ class _Revalidating(Revalidating, WrappingStore):
         return self.act("get_if_changed", key, lambda: self.store.get_if_changed(key, generation))
 
 
+class _StateListing(StateListing, WrappingStore):
+    """A wrapper of a store whose listings tell the states of values."""
+
+    store: Any
+
+    def list_states(self, prefix: str) -> Iterator[tuple[str, int, int]]:
+        return self.act("list_states", prefix, lambda: self.store.list_states(prefix))
+
+    def state_of(self, generation: Generation) -> int:
+        state: int = self.store.state_of(generation)
+        return state
+
+
 class _Locking(Locking, WrappingStore):
     """A wrapper of a store with locks."""
 
@@ -248,6 +262,7 @@ _WRAPPERS: list[tuple[Callable[[Store], bool], type[WrappingStore]]] = [
     (lambda store: type(store).get_many is not Store.get_many, _Batching),
     (lambda store: isinstance(store, Ranged), _Ranged),
     (lambda store: isinstance(store, Revalidating), _Revalidating),
+    (lambda store: isinstance(store, StateListing), _StateListing),
     (lambda store: isinstance(store, Locking), _Locking),
     (lambda store: isinstance(store, BlockedKeys), _BlockedKeys),
     (lambda store: isinstance(store, EmptyDirectories), _EmptyDirectories),

@@ -14,12 +14,14 @@ from tegula.metadata.nodes import GroupMetadata, NodeMetadata
 from tegula.stores import Store
 
 __all__ = [
-    "JOB_DIRECTORY", "children", "has_document", "has_node", "implicit_group", "is_node", "members_of_folder",
-    "nodes_below", "without_jobs",
+    "JOB_DIRECTORY", "SYNC_DIRECTORY", "children", "has_document", "has_node", "implicit_group", "is_node",
+    "members_of_folder", "nodes_below", "without_jobs",
 ]  # fmt: skip
 
 JOB_DIRECTORY: Final = ".tegula_job"
 """Beginning of the names of directories with the ledger of a job, or a node that will replace another: no members."""
+SYNC_DIRECTORY: Final = ".tegula_sync"
+"""Name of the directory in a node that says what the last sync saw of it and of its source: no member either."""
 
 _AHEAD = 16  # nodes that are looked up together, as a multiple of the requests under way
 _DEPTH, _LISTINGS = 4, 200  # levels and listings of a search in a directory, which may hold any files
@@ -115,7 +117,7 @@ def without_jobs(prefix: str, children: Sequence[str]) -> list[str]:
     >>> without_jobs("a/", ["a/.tegula_job/", "a/x/"])
     ['a/x/']
     """
-    return [child for child in children if not child.startswith(JOB_DIRECTORY, len(prefix))]
+    return [child for child in children if not child.startswith((JOB_DIRECTORY, SYNC_DIRECTORY), len(prefix))]
 
 
 def _chosen(store: Store, items: Sequence[T], test: Callable[[T], bool]) -> Iterator[T]:

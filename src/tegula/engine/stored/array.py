@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -15,7 +15,7 @@ from tegula import config
 from tegula.errors import CodecError, StoreError, TegulaError, not_stored, out_of_memory
 from tegula.runtime import frozen
 from tegula.runtime.deferred import Later
-from tegula.stores.capabilities import Anchoring, SizedListing, stored_key
+from tegula.stores.capabilities import Anchoring, SizedListing, StateListing, state_in, stored_key
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -378,6 +378,24 @@ class StoredArray(frozen.Frozen):
         while some := [*islice(chunks, _FEW)]:
             sizes = pool.gather(self.store.size, [key for _, key in some], self.store.concurrency)
             yield from ((coords, key, size) for (coords, key), size in zip(some, sizes) if size is not None)
+
+    def chunk_states(self) -> Iterator[tuple[tuple[int, ...], int, int]]:
+        """Yield grid coordinates, length and state of each stored chunk, in no particular order.
+
+        A state is a number below 2**64, another one whenever the value is; 0 if it is not known. Stores whose
+        listings have no states are asked for generations, if these do not take the value itself, else for values.
+        """
+        store = self.store
+        if isinstance(store, StateListing) and store.listable:
+            keys, start, ndim = self.metadata.keys, len(self.prefix), self.metadata.ndim
+            for key, nbytes, state in store.list_states(self.chunk_prefix):
+                if (coords := keys.decode(key[start:], ndim)) is not None:
+                    yield coords, nbytes, state
+            return
+        chunks = self.stored_chunks()
+        while some := [*islice(chunks, _FEW)]:
+            found = pool.gather(partial(state_in, store), [key for _, key in some], store.concurrency)
+            yield from ((coords, *state) for (coords, _), state in zip(some, found) if state is not None)
 
     def amount_stored(self) -> tuple[int, int]:
         """Count the stored chunks (shards, if there are any) and their bytes, by listing the store."""

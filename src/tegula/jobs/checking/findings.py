@@ -90,7 +90,7 @@ _DIRECTORIES = r"__MACOSX|\.(?:AppleDouble|Spotlight-V100|Trashes|fseventsd)|\$R
 _FOREIGN: Final = [
     (re.compile(pattern).search, kind, writer)
     for pattern, kind, writer in [
-        (r"(?:\A|/)\.tegula_(?:job/(?!plan\.json\Z).*|job-[^/]*/.*|complete)\Z", "", "a job of tegula"),
+        (r"(?:\A|/)\.tegula_(?:job/(?!plan\.json\Z).*|job-[^/]*/.*|sync/.*|complete)\Z", "", "a job of tegula"),
         (r"(?:\A|/)\.ncz(?:arr|group|array|attrs?)\Z", "", "the netCDF library, version 4.8.0"),
         (rf"(?:\A|/)(?:(?:{_FILES})\Z|(?:{_DIRECTORIES})/)", "system-files", "an operating system"),
         (r"\.[0-9a-f]{32}\.partial\Z", "foreign-temporary", "a writer of zarr-python"),

@@ -55,7 +55,17 @@ from tegula.reductions.precision import Loss
 from tegula.stores import Store
 from tegula.tables.table import Table
 
-__all__ = ["ArrayJob", "Prepared", "Run", "bytes_stored", "entry_of", "label_of", "reserved_note"]
+__all__ = [
+    "ArrayJob",
+    "Making",
+    "Prepared",
+    "Run",
+    "bytes_stored",
+    "entry_of",
+    "label_of",
+    "opened_anew",
+    "reserved_note",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +101,7 @@ class Prepared:
 
 
 @dataclass(slots=True)
-class _Making:
+class Making:
     """An array that is being made."""
 
     store: Store  # where it is made, which is its final place unless it replaces another
@@ -106,6 +116,8 @@ class ArrayJob:
 
     The arrays are made at `store` and `path` or below, and `report` receives the results.
     """
+
+    work_kind: type[Converting] = Converting
 
     def __init__(self, store: Store, path: str, layout: Layout, run: Run, report: ConvertReport) -> None:
         self.store, self._path = store, path
@@ -259,7 +271,7 @@ class ArrayJob:
         return None, Piece(name, draft.shape, grid)
 
     @contextmanager
-    def _making(self, planned: Prepared) -> Iterator[_Making]:
+    def _making(self, planned: Prepared) -> Iterator[Making]:
         """Say where to write the chunks of an array; then write its documents, unless it can be seen already.
 
         If no records last it may replace another array when it is complete, a draft hides it in some formats, and an
@@ -269,7 +281,7 @@ class ArrayJob:
         path, has_parent, early = self.path_of(name), self.has_parent(name), self.run.visible_early
         if self.run.ledger.lasts:
             publishing = partial(publish, store, path, fmt, metadata, planned.allowed, has_parent=has_parent)
-            made = _Making(store, path, is_visible=early, target=publishing() if early else None)
+            made = Making(store, path, is_visible=early, target=publishing() if early else None)
             yield made
             if not made.left and made.target is None:
                 made.target = publishing()
@@ -277,7 +289,7 @@ class ArrayJob:
         with replacing(
             store, path, fmt, self.replaces(name), "lazy", reserved=True, has_parent=has_parent
         ) as replacement:
-            made = _Making(replacement.store, replacement.path)
+            made = Making(replacement.store, replacement.path)
             created = planned.allowed | {"filled": False, **replacement.options}
             if early or fmt.new_draft is not None:
                 target = made.target = new_array_of(made.store, made.path, fmt, metadata, **created)
@@ -311,7 +323,7 @@ class ArrayJob:
         self,
         source: Array,
         planned: Prepared,
-        made: _Making,
+        made: Making,
         first: Piece | None,
         piece: Piece,
         mode: Mode,
@@ -333,7 +345,7 @@ class ArrayJob:
             with read:
                 return self._done(work, piece, partial(self._report_progress, planned, 0, half=half))
 
-    def _between(self, source: Array, planned: Prepared, made: _Making, first: Piece, stack: ExitStack) -> Array:
+    def _between(self, source: Array, planned: Prepared, made: Making, first: Piece, stack: ExitStack) -> Array:
         """Return the temporary array between two passes; if no records last it is removed with the `stack`."""
         shape, chunks = planned.draft.shape, first.chunks
         if self.run.ledger.lasts:
@@ -342,7 +354,7 @@ class ArrayJob:
         return stack.enter_context(temporary_array(*where, shape, chunks, source.metadata.data_type))
 
     def _work(
-        self, source: Array, planned: Prepared, mode: Mode, made: _Making, *, between: Array | None = None
+        self, source: Array, planned: Prepared, mode: Mode, made: Making, *, between: Array | None = None
     ) -> Converting:
         """Return the work of a pass: into the temporary array `between` two passes, or into the target."""
         documents = {**planned.metadata.documents}
@@ -363,7 +375,7 @@ class ArrayJob:
             )
             if passes is not None:
                 limits["threads"] = passes.passes[0].threads
-        work = Converting(planned.name, source, planned.axes, destination, mode, self.run.ledger, limits, precision)
+        work = self.work_kind(planned.name, source, planned.axes, destination, mode, self.run.ledger, limits, precision)
         if between is None:
             work.target = destination.of(planned.metadata)  # here; elsewhere it is opened by its documents
         return work
@@ -396,8 +408,8 @@ class ArrayJob:
         if self.run.plan is not None:  # the units have numbers of their own
             piece = replace(piece, first=piece.first + self.run.plan.units)
         with read:
-            made = _Making(self.store, self.path_of(planned.name), is_visible=True)
-            work = self._work(_opened_anew(source), planned, "verify", made)
+            made = Making(self.store, self.path_of(planned.name), is_visible=True)
+            work = self._work(opened_anew(source), planned, "verify", made)
             work.ledger = ledger
             total, _ = self._done(work, piece, partial(self._report_progress, planned, 1))
         ledger.complete(piece)
@@ -489,7 +501,7 @@ def entry_of(
     )
 
 
-def _opened_anew(source: Array) -> Array:
+def opened_anew(source: Array) -> Array:
     """Return the array as its documents describe it now; consolidated metadata may describe one that has none."""
     metadata = engine.read_metadata(source.store, source.path, source.format)
     if not isinstance(metadata, ArrayMetadata):

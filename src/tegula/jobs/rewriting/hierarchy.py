@@ -78,8 +78,12 @@ class Job:
         if not self._run.dry_run and not self._report.units_left:
             for name in reversed(self._to_consolidate):
                 group = open_node(self._store, self._arrays.path_of(name), self._layout.fmt.name, read_only=False)
-                if isinstance(group, Group):
+                if isinstance(group, Group) and self._is_stale(group):
                     group.consolidate()
+
+    def _is_stale(self, group: Group) -> bool:
+        """Return whether the consolidated metadata of a group are to be written."""
+        return True
 
     def _check_sources(self) -> None:
         """Compare groups and tables with the store; columns of a table that was replaced meanwhile are removed."""

@@ -32,7 +32,16 @@ from tegula.reductions.precision import Loss, Precision
 from tegula.reductions.sums import PRIME, Sums, sums_of_values
 from tegula.runtime.executors import release
 
-__all__ = ["Converting", "check_amount", "digest_of", "loss_of", "parts_of", "same_attributes", "stored_blocks"]
+__all__ = [
+    "Converting",
+    "check_amount",
+    "digest_of",
+    "loss_of",
+    "parts_of",
+    "same_attributes",
+    "same_fill",
+    "stored_blocks",
+]
 
 Coords = tuple[int, ...]
 Mode = Literal["copy", "rewrite", "verify"]
@@ -190,7 +199,7 @@ def check_amount(source: Array, target: Array, precision: Precision | None = Non
         If it would: the target stores every chunk, or its fill value is not the new value of the source's.
     """
     old, new = source.stored, target.stored
-    if not old.metadata.dense and (new.stores_every_chunk or not _same_fill(source, target, precision)):
+    if not old.metadata.dense and (new.stores_every_chunk or not same_fill(source, target, precision)):
         check_number(new, target.nchunks if target.nshards is None else target.nshards, "storing every chunk")
 
 
@@ -218,8 +227,8 @@ def stored_blocks(
     number = prod(grid.counts(target.shape))
     stored = [source.stored, *([target.stored] if compared else [])]
     may_lack = compared or not target.stored.stores_every_chunk
-    same_fill = may_lack and _same_fill(source, target, precision)
-    if not (same_fill and all(array.is_sparse(number, target.nbytes) for array in stored)):
+    is_same = may_lack and same_fill(source, target, precision)
+    if not (is_same and all(array.is_sparse(number, target.nbytes) for array in stored)):
         return None
 
     def pairs() -> Iterator[Coords]:
@@ -250,7 +259,7 @@ def parts_of(source: Array, axes: Indices, target: Array, box: Box, chunks: Iter
     return [grid.region(coords, target.shape) for coords in sorted(touched)]
 
 
-def _same_fill(source: Array, target: Array, precision: Precision | None) -> bool:
+def same_fill(source: Array, target: Array, precision: Precision | None) -> bool:
     """Return whether the fill value of the target is that of the source, changed like all values."""
     old, new = source.stored.fill.reshape(1), target.stored.fill.reshape(1)
     if precision is not None:

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from tegula.stores.local.open_files import read_at
 
-__all__ = ["FileGeneration", "fine_time", "generation_of", "is_later", "needs_more", "new_time"]
+__all__ = ["FileGeneration", "fine_time", "generation_of", "is_later", "needs_more", "new_time", "state_of"]
 
 FileGeneration: TypeAlias = tuple[int, int, int] | tuple[int, int, int, int]
 
@@ -76,6 +76,21 @@ def generation_of(status: os.stat_result, fd: int, contents: memoryview | None =
     """
     found = (status.st_ino, status.st_mtime_ns, status.st_size)
     return found if found[1] % _MICROSECOND else (*found, _version(fd) or _digest(fd, status.st_size, contents))
+
+
+def state_of(generation: FileGeneration) -> int:
+    """Return a generation as one number below 2**64, the same in every process.
+
+    Examples
+    --------
+    >>> state_of((1, 2_000_000_111, 3)) == state_of((1, 2_000_000_112, 3))
+    False
+    """
+    found = 0
+    for number in generation:
+        found = ((found ^ number) * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
+        found ^= found >> 29
+    return found or 1
 
 
 def is_later(generation: FileGeneration, other: FileGeneration) -> bool:

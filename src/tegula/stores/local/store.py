@@ -40,6 +40,7 @@ from tegula.stores.capabilities import (
     Pinning,
     Reclaiming,
     Renaming,
+    StateListing,
 )
 from tegula.stores.interface import Store
 from tegula.stores.local import kernel as kernels
@@ -52,7 +53,7 @@ from tegula.stores.local.directories import (
     remove_directory,
     sweep,
 )
-from tegula.stores.local.generations import generation_of
+from tegula.stores.local.generations import generation_of, needs_more, state_of
 from tegula.stores.local.kernel import kernel_in_use, with_one_of
 from tegula.stores.local.open_files import Contents, FileLock, Held, OpenFile, read_at, real_path
 from tegula.stores.local.root import AT_ROOT, PinnedRoot, Root
@@ -74,7 +75,9 @@ _LOOKED_UP = 128  # prefixes whose documents are looked up together
 _TYPE, _REGULAR = 0o170000, 0o100000
 
 
-class LocalStore(Locking, BlockedKeys, Copying, EmptyDirectories, Reclaiming, Renaming, Anchoring, Pinning, Store):
+class LocalStore(
+    Locking, BlockedKeys, Copying, EmptyDirectories, Reclaiming, Renaming, Anchoring, Pinning, StateListing, Store
+):
     """Files below a directory, which the first write creates.
 
     Each operation is atomic between threads and processes, and between machines if the locks of the file system work
@@ -459,6 +462,28 @@ class LocalStore(Locking, BlockedKeys, Copying, EmptyDirectories, Reclaiming, Re
         """Yield every key that starts with `prefix`, in the order of the file system, including dangling links."""
         check_prefix(prefix)
         return self._walk(prefix)
+
+    def list_states(self, prefix: str) -> Iterator[tuple[str, int, int]]:
+        """Yield every key that starts with `prefix`, the length and the state of its value; see `StateListing`."""
+        check_prefix(prefix)
+        return self._states(prefix)
+
+    def _states(self, prefix: str) -> Iterator[tuple[str, int, int]]:
+        with self._reporting("list", prefix):
+            path = self._listed(prefix)
+            for key, entry in () if path is None else trees.entries_below(path, prefix, self._root.enters):
+                with suppress(FileNotFoundError):
+                    status = entry.stat(follow_symlinks=False)
+                    if stat.S_ISREG(status.st_mode) and not needs_more(status):
+                        yield key, status.st_size, state_of((status.st_ino, status.st_mtime_ns, status.st_size))
+                        continue
+                value, generation = self.get(key, (0, 0), with_generation=True)  # of a link, that of its file
+                if value is not None:
+                    yield key, generation[2], state_of(generation)
+
+    def state_of(self, generation: Generation) -> int:
+        """Return the state in listings of a value that has this generation; see `StateListing`."""
+        return state_of(generation) if type(generation) is tuple else 0
 
     def list_dir(self, prefix: str) -> tuple[list[str], list[str]]:
         """Return the keys and the prefixes directly below `prefix`, sorted; see `Store.list_dir`.

@@ -11,14 +11,19 @@ from tegula.stores.arguments import is_key
 from tegula.stores.local.directories import Directory, is_temporary, remove_directory
 from tegula.stores.names import HIDDEN
 
-__all__ = ["children", "directories", "holding_temporaries", "remove_tree", "walk"]
+__all__ = ["children", "directories", "entries_below", "holding_temporaries", "remove_tree", "walk"]
 
 Enters = Callable[[str], bool]
 """Returns whether to walk into a symbolic link, rather than list it as a key."""
 
 
 def walk(directory: str, prefix: str, enters: Enters) -> Generator[str, None, None]:
-    """Yield the key of every file below `directory`, the directory of `prefix`, with one open directory per level.
+    """Yield the key of every file below `directory`, the directory of `prefix`; see `entries_below`."""
+    return (key for key, _ in entries_below(directory, prefix, enters))
+
+
+def entries_below(directory: str, prefix: str, enters: Enters) -> Generator[tuple[str, os.DirEntry[str]], None, None]:
+    """Yield key and entry of every file below `directory`, with one open directory per level.
 
     The store's own files, names that are not keys, and entries that are neither files, directories nor links are left
     out, as are entries that vanish during the walk.
@@ -35,7 +40,7 @@ def walk(directory: str, prefix: str, enters: Enters) -> Generator[str, None, No
                         stack.append((entry.path, f"{prefix}{entry.name}/", _scan(entry.path)))
                         break
                 elif _is_value(entry):
-                    yield prefix + entry.name
+                    yield prefix + entry.name, entry
             else:
                 stack.pop()
     finally:

@@ -11,13 +11,15 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, Final
 
 from tegula.stores.arguments import Generation
 from tegula.stores.single_writer import digest
 
 __all__ = [
-    "ATTRIBUTE", "ObjectGeneration", "generation_from", "history_of", "new_write", "position", "reaches_back",
+    "ATTRIBUTE", "ObjectGeneration", "generation_from", "history_of", "listed_state", "new_write", "position",
+    "reaches_back", "state_of",
 ]  # fmt: skip
 
 ATTRIBUTE: Final = "tegulawrites"
@@ -113,6 +115,29 @@ def reaches_back(history: str, before: Generation) -> bool:
     """Return whether a history has all writes that followed a state, so that a write missing in it did not happen."""
     last = before.history[:_WIDTH] if isinstance(before, ObjectGeneration) else ""
     return len(history) < _LONGEST or (last != "" and position(last, history) is not None)
+
+
+def listed_state(meta: Mapping[str, Any]) -> int:
+    """Return the state of a listed object: a number made of its ETag, or else of its size and time.
+
+    Listings of some services leave out the quotes around ETags, and versions.
+    """
+    if (e_tag := meta.get("e_tag")) is not None:
+        return _number(e_tag.removeprefix("W/").strip('"'))
+    changed = meta.get("last_modified")
+    time = 0.0 if changed is None else changed.timestamp()
+    return _number(repr((time, meta.get("size")))) if time > 0 else 0
+
+
+def state_of(generation: ObjectGeneration) -> int:
+    """Return the `listed_state` of an object that has this generation."""
+    if generation.e_tag is not None:
+        return listed_state({"e_tag": generation.e_tag})
+    return _number(repr(generation.token)) if type(generation.token) is tuple else 0
+
+
+def _number(text: str) -> int:
+    return int.from_bytes(import_module("hashlib").blake2b(text.encode(), digest_size=8).digest(), "little") or 1
 
 
 def generation_from(

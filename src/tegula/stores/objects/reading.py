@@ -21,10 +21,16 @@ from tegula.stores.arguments import (
     cut,
     is_key,
 )
-from tegula.stores.capabilities import Ranged, Revalidating, SizedListing
+from tegula.stores.capabilities import Ranged, Revalidating, SizedListing, StateListing
 from tegula.stores.interface import Store
 from tegula.stores.objects.failures import Failure, ShortBody, failure_of
-from tegula.stores.objects.generations import ObjectGeneration, generation_from, history_of
+from tegula.stores.objects.generations import (
+    ObjectGeneration,
+    generation_from,
+    history_of,
+    listed_state,
+    state_of,
+)
 from tegula.stores.objects.requests import Requests
 from tegula.stores.spans import Span, spans_of
 
@@ -44,7 +50,7 @@ _ATTEMPTS: Final = 100
 _UNLISTED: Final = frozenset("\ufffe\uffff")
 
 
-class ObjectReader(Ranged, Revalidating, SizedListing, Store):
+class ObjectReader(Ranged, Revalidating, SizedListing, StateListing, Store):
     """The part of an `ObjectStore` that reads and lists."""
 
     kind: str  # the service: ``s3 gs az http file memory``
@@ -293,10 +299,21 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
 
     def list_sizes(self, prefix: str) -> Iterator[tuple[str, int]]:
         """Yield every key that starts with `prefix` and the length of its value; see `SizedListing`."""
-        self._check_listable(check_prefix(prefix))
-        return self._listed(prefix)
+        return ((key, entry["size"]) for key, entry in self._listed(prefix))
 
-    def _listed(self, prefix: str) -> Iterator[tuple[str, int]]:
+    def list_states(self, prefix: str) -> Iterator[tuple[str, int, int]]:
+        """Yield every key that starts with `prefix`, the length and the state of its value; see `StateListing`."""
+        return ((key, entry["size"], listed_state(entry)) for key, entry in self._listed(prefix))
+
+    def state_of(self, generation: Generation) -> int:
+        """Return the state in listings of a value that has this generation; see `StateListing`."""
+        return state_of(generation) if isinstance(generation, ObjectGeneration) else 0
+
+    def _listed(self, prefix: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        self._check_listable(check_prefix(prefix))
+        return self._pages(prefix)
+
+    def _pages(self, prefix: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
         wanted = (self.prefix + prefix).rstrip("/") or None
         pages: Any = None
         last: str | None = None  # an interrupted listing is continued after its last object
@@ -356,8 +373,8 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
         """Return a function that begins a small request, to find out whether the server answers."""
         return lambda: library.head_async(self.requests.single.get(), f"{self.prefix}{_NO_NAME}")
 
-    def _valid(self, objects: Iterable[Mapping[str, Any]], prefix: str) -> Iterator[tuple[str, int]]:
-        """Yield the keys and sizes of listed objects.
+    def _valid(self, objects: Iterable[Mapping[str, Any]], prefix: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Yield the keys and descriptions of listed objects.
 
         Consoles create an empty object for a directory, with a slash at the end of its name, and obstore drops this
         slash. So an empty object in a bucket is listed only if it can be read by its name.
@@ -365,7 +382,7 @@ class ObjectReader(Ranged, Revalidating, SizedListing, Store):
         for entry in objects:
             key = self._key_of(entry["path"], prefix)
             if key is not None and (entry["size"] or self.kind in ("file", "memory") or self.exists(key)):
-                yield key, entry["size"]
+                yield key, entry
 
     def _key_of(self, path: str, prefix: str) -> str | None:
         if not path.startswith(self.prefix + prefix):

@@ -1,0 +1,1 @@
+"""Mirrors: `tegula.sync` and `tegula.diff`."""

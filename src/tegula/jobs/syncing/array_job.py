@@ -1,0 +1,360 @@
+"""The sync of an array: only the chunks that differ are transferred, and its documents come last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from tegula import engine
+from tegula.arrays.array import Array
+from tegula.engine.copying.chunks import copier_of
+from tegula.engine.nodes.creating import read_back
+from tegula.engine.reading.remote import delete_keys
+from tegula.engine.stored.misplaced import refuse_misplaced
+from tegula.errors import ConflictError
+from tegula.formats import Format
+from tegula.hierarchy.sources import source_of
+from tegula.jobs.plans import Piece
+from tegula.jobs.publishing import publish
+from tegula.jobs.rewriting.array_job import ArrayJob, Making, Prepared, entry_of, opened_anew
+from tegula.jobs.rewriting.memory import unit_grid
+from tegula.jobs.rewriting.report import ConvertedArray
+from tegula.jobs.rewriting.rules import Rules
+from tegula.jobs.rewriting.work import parts_of
+from tegula.jobs.syncing.changes import (
+    ANY_DOCUMENTS,
+    Change,
+    attribute_changes,
+    change_of,
+    copies_whole_chunks,
+    digest_of_documents,
+    in_batches,
+    listed_target,
+    states_now,
+)
+from tegula.jobs.syncing.memory import Memory, Remembered
+from tegula.jobs.syncing.report import SyncedArray
+from tegula.jobs.syncing.states import States, Table, are_in, as_table, boxes_of, no_chunks, within
+from tegula.jobs.syncing.work import Syncing
+from tegula.metadata.chunk_grids import cells
+from tegula.metadata.nodes import ArrayMetadata
+from tegula.runtime.frozen import replace as replace_metadata
+from tegula.stores import Store
+from tegula.stores.targets.paths import location_of
+
+__all__ = ["SyncJob", "would_overwrite"]
+
+Coords = tuple[int, ...]
+_ATTEMPTS: Final = 3  # on an array whose source changes meanwhile
+_BATCH_BYTES: Final = 2**30  # of chunks in memory, after which the states are remembered
+_LEAST: Final = 2**6  # chunks in a batch
+_MOST: Final = 2**16
+_BOXES: Final = 1000  # in the report of an array
+
+
+class OverwritingError(ConflictError):
+    """Others have changed what a sync would overwrite."""
+
+
+def would_overwrite(what: str, where: str) -> OverwritingError:
+    """Return the error for a target that others have changed."""
+    return OverwritingError(
+        f"the sync would overwrite {what}: pass force=True to do it, or see what differs with `tegula diff`", path=where
+    )
+
+
+class SyncJob(ArrayJob):
+    """What a sync does with each array: it transfers the chunks that differ.
+
+    Attributes
+    ----------
+    force : bool
+        Whether to overwrite what others have changed in the target.
+    detailed : bool
+        Whether the report says which boxes and attributes have changed.
+    synced : dict of str to SyncedArray
+        The entries of the report, by path below the source.
+    """
+
+    work_kind = Syncing
+    force = detailed = False
+
+    def __init__(self, *what: Any) -> None:
+        super().__init__(*what)
+        self.synced: dict[str, SyncedArray] = {}
+        self._replaced = set[str]()  # arrays that take the place of another node
+        self._read: dict[str, States] = {}  # the chunks of these, as they were listed
+
+    def array(
+        self, source: Array, name: str, select: Any = None, *notes: str
+    ) -> tuple[ConvertedArray, tuple[Rules, ...]]:
+        """Sync an array; again, if its source changes meanwhile."""
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return super().array(source, name, select, *notes)
+            except OverwritingError:
+                raise
+            except ConflictError:
+                source = opened_anew(source)
+        return super().array(source, name, select, *notes)
+
+    def replaces(self, name: str) -> bool:
+        """Return whether an array takes the place of another node."""
+        return name in self._replaced
+
+    def entry(self, source: Array, prepared: Prepared) -> ConvertedArray:
+        """Sync an array, or in a dry run say what that would do."""
+        refuse_misplaced(source.stored)
+        name, path = prepared.name, self.path_of(prepared.name)
+        if prepared.mode == "copy" and not copies_whole_chunks(source, prepared):
+            prepared = replace(prepared, mode="rewrite")
+        change = change_of(source, prepared, self.store, path)
+        made = self._entry(source, prepared, change)
+        if not self.run.dry_run:
+            if change.overwritten and not self.force:
+                raise would_overwrite(" and ".join(change.overwritten), location_of(self.store, path))
+            if change.action == "replaced":
+                made = self._replace(source, prepared, change, made)
+            elif not change.is_nothing:
+                made = self._transfer(source, prepared, change, made)
+            if self.run.verify and made.verified is None:
+                made = replace(made, verified=self._equal(source, prepared))
+        with self._lock:
+            self.synced[name] = made
+        return entry_of(prepared.draft, name, before=0, notes=prepared.notes)
+
+    # --- what differs
+
+    def _entry(self, source: Array, planned: Prepared, change: Change) -> SyncedArray:
+        """Return the entry of the report for a change that is about to be made."""
+        node, new = change.node, planned.metadata
+        boxes: tuple[tuple[tuple[int, int], ...], ...] = ()
+        attributes: dict[str, str] = {}
+        if self.detailed:
+            counts = source.metadata.grid.counts(source.shape)
+            inside = change.changed[within(change.changed, counts)]
+            some = boxes_of(inside, _BOXES) if source.ndim else []
+            axes = source.metadata.grid.axes
+            boxes = tuple(
+                tuple(
+                    (int(axis.start(start)), min(int(axis.start(stop - 1) + axis.length(stop - 1)), size))
+                    for axis, (start, stop), size in zip(axes, box, source.shape)
+                )
+                for box in some
+            )
+            old = node.attributes if isinstance(node, ArrayMetadata) else {}
+            if change.action != "same":
+                attributes = attribute_changes(old, new.attributes)
+        return SyncedArray(
+            planned.name,
+            change.action,
+            tuple(change.why),
+            chunks=len(change.now),
+            chunks_changed=len(change.changed),
+            nbytes_changed=int(change.now.sizes_at(change.changed).sum()),
+            chunks_written=len(change.todo),
+            chunks_deleted=len(change.gone) + len(change.outside),
+            documents=len(new.documents) if change.documents else 0,
+            boxes=boxes,
+            attributes=attributes,
+            overwritten=tuple(change.overwritten),
+            notes=planned.notes,
+        )
+
+    # --- an array that is replaced as a whole
+
+    def _replace(self, source: Array, planned: Prepared, change: Change, made: SyncedArray) -> SyncedArray:
+        """Make an array anew, in the place of another node."""
+        path = self.path_of(planned.name)
+        with self._lock:
+            self._replaced.add(planned.name)
+        done = self._converted(source, planned)
+        node = engine.read_metadata(self.store, path)
+        assert isinstance(node, ArrayMetadata)
+        targets = listed_target(planned.draft.stored)
+        known = Remembered(change.described, change.wanted, (digest_of_documents(node),), node.shape, True, change.now)
+        Memory(self.store, path).write(replace(known, targets=targets))
+        sizes: dict[str, Any] = {"nbytes_read": done.nbytes_before, "nbytes_written": done.nbytes_after}
+        return replace(made, chunks_written=done.chunks_stored, verified=done.verified, **sizes)
+
+    @contextmanager
+    def _making(self, planned: Prepared) -> Iterator[Making]:
+        """Do as for every conversion; the new array says itself that a sync has made it, before it is in its place."""
+        with super()._making(planned) as made:
+            yield made
+            empty = no_chunks(planned.draft.ndim)
+            known = Remembered(documents=(ANY_DOCUMENTS,), shape=planned.draft.shape, sources=empty, targets=empty)
+            Memory(made.store, made.path).write(known)
+
+    # --- an array of which chunks are transferred
+
+    def _transfer(self, source: Array, planned: Prepared, change: Change, made: SyncedArray) -> SyncedArray:
+        """Write the chunks that differ, then the documents, then delete what lies beyond the new shape."""
+        path, memory = self.path_of(planned.name), change.memory
+        target = planned.draft.stored
+        known = replace(change.known, described=change.described, shape=change.known.shape or target.metadata.shape)
+        if change.documents:
+            known = replace(known, documents=(*known.documents, ANY_DOCUMENTS))
+        known = self._cut(planned, change, known, path)
+        total = {"read": 0, "written": 0}
+        with source_of(source, "longer"):  # compared with the store before the documents are written
+            known = self._units(source, planned, change, known, total)
+        self._write_documents(planned, change, path, memory, known)
+        delete_keys(self.store, [target.key(tuple(row)) for row in change.outside.tolist()])
+        node = engine.read_metadata(self.store, path)
+        assert isinstance(node, ArrayMetadata)
+        targets = known.targets.where(~are_in(known.targets.coords, change.outside))
+        known = replace(known, targets=targets, is_complete=True, sources=change.now, shape=node.shape)
+        memory.write(replace(known, wanted=change.wanted, documents=(digest_of_documents(node),)))
+        engine.forget(self.store, target.prefix)
+        return replace(made, nbytes_read=total["read"], nbytes_written=total["written"])
+
+    def _cut(self, planned: Prepared, change: Change, known: Remembered, path: str) -> Remembered:
+        """Cut the array that is there to the lengths of the new one, if it is longer."""
+        node, shape = change.node, planned.draft.shape
+        if not isinstance(node, ArrayMetadata) or all(new >= old for new, old in zip(shape, node.shape)):
+            return known
+        # the chunks at and beyond the new edge are about to change
+        touched = np.concatenate([change.todo, change.gone, change.outside])
+        known = replace(known, targets=known.targets.marked(touched))
+        known = replace(known, documents=(*known.documents, ANY_DOCUMENTS))
+        change.memory.write(known)
+        stored = engine.stored_array(self.store, path, node, **planned.allowed)
+        Array(stored, path, read_only=False).resize(*map(min, shape, node.shape))
+        return known
+
+    def _units(
+        self, source: Array, planned: Prepared, change: Change, known: Remembered, total: dict[str, int]
+    ) -> Remembered:
+        """Write and delete chunks, batch by batch; return what is to be remembered of them."""
+        target, memory = planned.draft.stored, change.memory
+        grid = unit_grid(source, planned.axes, planned.draft, self.run.max_memory)
+        piece = Piece(planned.name, planned.draft.shape, grid)
+        work = self._work(source, planned, planned.mode, Making(self.store, self.path_of(planned.name)))
+        assert isinstance(work, Syncing)
+        copies = planned.mode == "copy"
+        units = copier_of(source.stored, target).units if copies else target
+        most = max(_LEAST, min(_MOST, _BATCH_BYTES // max(1, units.chunk_nbytes)))
+        left = _Left(change)
+        number, done = len(change.todo) + len(change.gone), 0
+        pending: Table | None = None
+        for writes, deletes in in_batches(change, units, grid, most):
+            boxes = [(box, chunk if copies else (1, *chunk)) for box, chunk in writes]
+            touched = self._touched(source, planned, piece, boxes, writes, deletes)
+            if known.is_complete:  # what is there now must not be taken for the work of others
+                memory.write(replace(known, targets=known.targets.marked(touched)))
+            elif pending is None or len(pending):
+                memory.write(known)
+            work.some = boxes
+            if boxes:
+                amounts, _ = self._done(work, piece, lambda _: None)
+                total["read"] += amounts["read"]
+                total["written"] += amounts["written"]
+            keys = [target.key(tuple(row)) for row in deletes.tolist()]
+            delete_keys(self.store, keys)
+            if keys:
+                engine.forget(self.store, target.prefix)
+            known = replace(
+                known,
+                targets=known.targets.changed(touched, states_now(target, touched)),
+                sources=known.sources.changed(left.after([chunk for _, chunk in writes], deletes), change.now),
+            )
+            pending = touched
+            done += len(writes) + len(deletes)
+            self._show(planned, done, number)
+        return known
+
+    def _show(self, planned: Prepared, done: int, number: int) -> None:
+        if self.run.progress is not None:
+            nbytes = planned.draft.nbytes
+            self.run.progress(planned.name, nbytes * done // max(1, number), nbytes)
+
+    def _touched(
+        self,
+        source: Array,
+        planned: Prepared,
+        piece: Piece,
+        boxes: list[tuple[Coords, Coords]],
+        writes: list[tuple[Coords, Coords]],
+        deletes: Table,
+    ) -> Table:
+        """Return the chunks of the target that a batch may change: of elements that are rewritten, also neighbours."""
+        grid, ndim = planned.draft.metadata.grid, planned.draft.ndim
+        chunks = [chunk for _, chunk in writes]
+        if planned.mode == "copy":
+            return as_table([*chunks, *map(tuple, deletes.tolist())], ndim)
+        together: dict[Coords, list[Coords]] = {}
+        for box, chunk in boxes:
+            together.setdefault(box, []).append(chunk)
+        for box, some in together.items():
+            region = piece.grid.region(box, piece.shape)
+            parts = parts_of(source, planned.axes, planned.draft, region, some)
+            if parts == [region] and len(some) < prod(stop - start for start, stop in grid.touched(region)):
+                chunks += cells(grid.touched(region))
+        return as_table(chunks, ndim)
+
+    def _write_documents(self, planned: Prepared, change: Change, path: str, memory: Memory, known: Remembered) -> None:
+        """Write the documents of an array whose chunks are there."""
+        fmt, metadata = self.layout.fmt, planned.metadata
+        if not change.documents:
+            return
+        memory.write(known)
+        if change.node is None:
+            publish(self.store, path, fmt, metadata, planned.allowed, has_parent=self.has_parent(planned.name))
+            return
+        if metadata.dense:  # such a format counts the bytes of its chunks
+            counted = replace_metadata(metadata, stored_nbytes=planned.draft.stored.amount_stored()[1], documents={})
+            metadata = read_back(fmt, counted, path)
+        _put_documents(self.store, path, fmt, metadata)
+
+    def _equal(self, source: Array, planned: Prepared) -> bool:
+        """Read both sides, and return whether they are equal."""
+        grid = unit_grid(source, planned.axes, planned.draft, self.run.max_memory, copies=2)
+        path, metadata = self.path_of(planned.name), engine.read_metadata(self.store, self.path_of(planned.name))
+        if not isinstance(metadata, ArrayMetadata):
+            return False
+        target = Array(engine.stored_array(self.store, path, metadata, **planned.allowed), path, read_only=True)
+        piece = Piece(planned.name, planned.draft.shape, grid)
+        return (
+            target.shape == planned.draft.shape and self._verified(source, planned, piece, target, source_of(source))[0]
+        )
+
+
+def _put_documents(store: Store, path: str, fmt: Format, metadata: ArrayMetadata) -> None:
+    """Write the documents of an array that a sync has made before; the one with its shape comes last."""
+    prefix = f"{path}/" if path else ""
+    old = engine.fetch_documents(store, path, fmt.keys)
+    for key in sorted({*old, *metadata.documents}, key=lambda key: (key == fmt.shape_key, key)):
+        new = metadata.documents.get(key)
+        if new is None:
+            store.delete(prefix + key)
+        elif new != old.get(key):
+            store.set(prefix + key, new)
+    engine.forget(store, prefix)
+
+
+class _Left:
+    """Chunks of the source of which chunks of the target are still to be written."""
+
+    def __init__(self, change: Change) -> None:
+        rows, led = change.pairs
+        self._changed = change.changed
+        self._led: dict[Coords, list[int]] = {}
+        self._number = np.bincount(rows, minlength=len(change.changed))
+        for position, chunk in zip(rows.tolist(), led.tolist()):
+            self._led.setdefault(tuple(chunk), []).append(position)
+
+    def after(self, written: list[Coords], deleted: Table) -> Table:
+        """Return the chunks of the source of which nothing is left once some more are written and deleted."""
+        done = list[int]()
+        for chunk in (*written, *map(tuple, deleted.tolist())):
+            for position in self._led.pop(chunk, ()):
+                self._number[position] -= 1
+                if not self._number[position]:
+                    done.append(position)
+        return self._changed[sorted(done)]

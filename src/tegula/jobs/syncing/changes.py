@@ -1,0 +1,445 @@
+"""Changes: what of an array has to be transferred, by what is stored on both sides and what the last sync saw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula import engine
+from tegula.arrays.array import Array
+from tegula.engine import StoredArray
+from tegula.engine.concurrency.pool import gather
+from tegula.engine.copying.chunk_copies import part_of, stores_all
+from tegula.engine.copying.chunks import copier_of
+from tegula.errors import TegulaError
+from tegula.jobs.plans import digest
+from tegula.jobs.rewriting.array_job import Prepared
+from tegula.jobs.rewriting.work import same_fill
+from tegula.jobs.syncing.memory import Memory, Remembered
+from tegula.jobs.syncing.states import States, Table, are_in, as_table, differences, listed, no_chunks, within
+from tegula.jobs.units import selected
+from tegula.metadata.chunk_grids import ChunkGrid, cells
+from tegula.metadata.json_values import equal_json
+from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
+from tegula.stores import Store
+from tegula.stores.capabilities import StateListing, state_in
+
+__all__ = [
+    "ANY_DOCUMENTS", "Action", "Change", "attribute_changes", "change_of", "copies_whole_chunks", "digest_of_documents",
+    "in_batches", "listed_target", "states_now",
+]  # fmt: skip
+
+Action = Literal["new", "changed", "same", "replaced"]
+Coords = tuple[int, ...]
+ANY_DOCUMENTS: Final = "*"
+"""Stands among the digests of documents for those that a sync was about to write."""
+_NAMED: Final = 3  # chunks that a message names
+_PAIRS: Final = 2**16  # chunks of one side, of which each touches some of the other
+
+
+@dataclass(slots=True)
+class Change:
+    """What a sync does with an array.
+
+    Parameters
+    ----------
+    action : {"new", "changed", "same", "replaced"}
+        Whether the array is new, changed, the same, or takes the place of another node.
+    why : list of str
+        The reasons, in words.
+    memory, known : Memory, Remembered
+        What the last sync saw; empty if there was none.
+    node : NodeMetadata or None
+        What is at the target now.
+    now, there : States
+        The stored chunks of the source and of the target.
+    changed : table
+        Chunks of the source that are new, changed or gone.
+    todo, gone : table
+        Chunks to write and to delete, as units of the copy (`ChunkCopies.units`) or chunks of the target.
+    outside : table
+        Chunks of the target beyond its new shape.
+    pairs : (array, table)
+        For each chunk of `todo` and `gone` that a chunk of the source leads to: the position of that in `changed`.
+    documents : bool
+        Whether documents are written.
+    overwritten : list of str
+        What others have changed in the target, and the sync would overwrite.
+    """
+
+    action: Action
+    memory: Memory
+    known: Remembered
+    described: str
+    wanted: str
+    node: NodeMetadata | None
+    now: States
+    there: States
+    changed: Table
+    todo: Table
+    gone: Table
+    outside: Table
+    pairs: tuple[npt.NDArray[np.intp], Table]
+    documents: bool
+    why: list[str] = field(default_factory=list)
+    overwritten: list[str] = field(default_factory=list)
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether source and target are in step."""
+        return self.action == "same"
+
+
+def digest_of_documents(node: NodeMetadata) -> str:
+    """Return a digest of the documents of a node."""
+    return digest(repr(sorted(node.documents.items())).encode())
+
+
+def change_of(source: Array, planned: Prepared, store: Store, path: str) -> Change:
+    """Find out what a sync does with an array, by one listing of each side."""
+    draft, memory = planned.draft.stored, Memory(store, path)
+    tasks: list[Callable[[], Any]] = [
+        memory.read, partial(_node_at, store, path), partial(listed, source.stored), partial(listed_target, draft),
+    ]  # fmt: skip
+    # several requests at once where these take long
+    known, node, every, there = gather(lambda task: task(), tasks, max(source.store.concurrency, store.concurrency))
+    described = digest(repr((_description(source.metadata), _description(planned.metadata), planned.target.precision,
+                             [getattr(axis, "step", axis) for axis in planned.axes])).encode())  # fmt: skip
+    wanted = digest(repr(sorted(planned.metadata.documents.items())).encode())
+    counts = source.metadata.grid.counts(source.shape)
+    now = every.where(within(every.coords, counts))
+    made = _Finding(source, planned, memory, known, node, now, there, described, wanted)
+    return made.change()
+
+
+def copies_whole_chunks(source: Array, planned: Prepared) -> bool:
+    """Return whether each chunk of the target is made of whole chunks of the source.
+
+    Shards that are taken apart give many chunks, of which some may have to be deleted.
+    """
+    draft = planned.draft.stored
+    return copier_of(source.stored, draft).units is draft or source.metadata.grid == draft.metadata.grid
+
+
+def _node_at(store: Store, path: str) -> NodeMetadata | TegulaError | None:
+    try:
+        return engine.read_metadata(store, path)
+    except TegulaError as error:
+        return error
+
+
+def _description(metadata: ArrayMetadata) -> tuple[Any, ...]:
+    """Return what must be the same for stored chunks to keep their meaning: all but shape, names and attributes."""
+    fill = metadata.fill_value
+    stored = None if fill is None else repr(fill[()]) if fill.dtype.hasobject else fill.tobytes()
+    return metadata.format, metadata.data_type, metadata.grid, metadata.keys, metadata.codecs, stored
+
+
+def listed_target(array: StoredArray) -> States:
+    """Return the states of all chunks of a target; where listings have no states, their sizes stand for these."""
+    store = array.store
+    if isinstance(store, StateListing):
+        found = listed(array)
+        return States(found.coords, _known(found.states, found.sizes), found.sizes)
+    return _table([(coords, nbytes + 1, nbytes) for coords, _, nbytes in array.sized_chunks()], array.metadata.ndim)
+
+
+def states_now(array: StoredArray, coords: Table) -> States:
+    """Return the states of some chunks of a target, as `listed_target` does."""
+    store, chosen = array.store, [tuple(row) for row in coords.tolist()]
+
+    def look(chunk: Coords) -> tuple[int, int] | None:
+        if isinstance(store, StateListing):
+            return state_in(store, array.key(chunk))
+        nbytes = store.size(array.key(chunk))
+        return None if nbytes is None else (nbytes, nbytes + 1)
+
+    found = zip(chosen, gather(look, chosen, store.concurrency))
+    rows = [(chunk, one[1] or one[0] + 1, one[0]) for chunk, one in found if one is not None]
+    return _table(rows, array.metadata.ndim)
+
+
+def _known(states: npt.NDArray[np.uint64], sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    return np.where(states == 0, (sizes + 1).astype(np.uint64), states)
+
+
+def _table(rows: list[tuple[Coords, int, int]], ndim: int) -> States:
+    if not rows:
+        return no_chunks(ndim)
+    coords, states, sizes = zip(*sorted(rows))
+    table = np.array(coords, np.int64).reshape(len(rows), ndim)
+    return States(table, np.array(states, np.uint64), np.array(sizes, np.int64))
+
+
+def attribute_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
+    """Return by name which attributes are new, changed or deleted."""
+    found = {name: "new" if name not in old else "changed" for name, value in new.items()
+             if name not in old or not equal_json(old[name], value)}  # fmt: skip
+    return found | dict.fromkeys((name for name in old if name not in new), "deleted")
+
+
+class _Finding:
+    """Finds the change of one array."""
+
+    def __init__(
+        self,
+        source: Array,
+        planned: Prepared,
+        memory: Memory,
+        known: Remembered | None,
+        node: NodeMetadata | TegulaError | None,
+        now: States,
+        there: States,
+        described: str,
+        wanted: str,
+    ) -> None:
+        self.source, self.planned, self.memory = source, planned, memory
+        self.node = None if isinstance(node, TegulaError) else node
+        self.is_unreadable = isinstance(node, TegulaError)
+        self.now, self.there = now, there
+        self.described, self.wanted = described, wanted
+        self.known = Remembered(sources=no_chunks(source.ndim), targets=no_chunks(planned.draft.ndim))
+        self.found, self.why, self.overwritten = known, list[str](), list[str]()
+        self.target = planned.draft.stored
+        self.copies = planned.mode == "copy"
+        self.copier = copier_of(source.stored, self.target) if self.copies else None
+        self.same_units = self.copier is not None and self.copier.units is source.stored
+        self.fills = stores_all(self.target) or not same_fill(source, planned.draft, planned.target.precision)
+
+    def change(self) -> Change:
+        """Compare everything."""
+        action = self._action()
+        if action == "replaced":
+            return self._made(action, self.now.coords, self._no_targets, self._no_targets, documents=True)
+        known, node = self.known, self.node
+        counts = self.target.metadata.grid.counts(self.target.metadata.shape)
+        changed = differences(self.now, known.sources)
+        redone = self._redone()
+        old_shape = node.shape if isinstance(node, ArrayMetadata) else None
+        if old_shape is not None and old_shape != self.target.metadata.shape:
+            self.why.append(f"the shape was {old_shape}, and is {self.target.metadata.shape}")
+            redone = np.concatenate([redone, self._edges(old_shape)])
+        if self.fills:
+            every = as_table(cells([(0, count) for count in counts]), len(counts))
+            redone = np.concatenate([redone, every[known.targets.at(every) == 0]])
+        rows, led = self._mapped(changed)
+        units = _unique(np.concatenate([led, redone]))
+        units = units[within(units, counts)]
+        writes = self._have_values(units)
+        gone = units[~writes]
+        gone = gone[are_in(gone, self.there.coords)]
+        outside = self.there.coords[~within(self.there.coords, counts)]
+        documents = node is None or known.wanted != self.wanted or ANY_DOCUMENTS in known.documents
+        if isinstance(node, ArrayMetadata) and digest_of_documents(node) not in known.documents:
+            documents = True
+        if action == "same" and (len(changed) or writes.any() or len(gone) or len(outside) or documents):
+            action = "changed"
+        if action == "same" and not known.is_complete:
+            action = "changed"
+        self._explain(changed)
+        inside = within(led, counts)
+        made = self._made(action, changed, units[writes], gone, documents=documents)
+        made.outside, made.pairs = outside, (rows[inside], led[inside])
+        return made
+
+    @property
+    def _no_targets(self) -> Table:
+        return self.there.coords[:0]
+
+    def _made(self, action: Action, changed: Table, todo: Table, gone: Table, *, documents: bool) -> Change:
+        of_both = self.memory, self.known, self.described, self.wanted, self.node, self.now, self.there
+        outside, pairs = self._no_targets, (np.zeros(0, np.intp), self._no_targets)
+        chunks = changed, todo, gone, outside, pairs
+        return Change(action, *of_both, *chunks, documents, self.why, self.overwritten)
+
+    def _action(self) -> Action:
+        """Decide what becomes of the node that is there, and which memory counts."""
+        node, found = self.node, self.found
+        alike = found is not None and found.described == self.described
+        if node is None and not self.is_unreadable:
+            self.why.append("it is not there")
+            if found is not None and found.is_complete:
+                self.overwritten.append("the array, which others have deleted,")
+            elif found is not None and alike:
+                self.known = found
+            elif found is None and len(self.there):
+                self.overwritten.append(f"{len(self.there)} chunks without an array")
+            return "new"
+        if not isinstance(node, ArrayMetadata) or node.format != self.planned.metadata.format or not alike:
+            if found is None and isinstance(node, ArrayMetadata) and self._adopts(node):
+                return "same"
+            if found is None:
+                self.overwritten.append("a node that no sync has made")
+            elif isinstance(node, ArrayMetadata) and found.is_complete:
+                self._check_documents(node, found)
+                with suppress(TegulaError):
+                    stored = engine.stored_array(self.memory.store, self.planned.draft.path, node)
+                    self._name(differences(listed_target(stored), found.targets), found)
+            self.why.append("the array was replaced, or has other chunks, codecs or elements")
+            return "replaced"
+        assert found is not None
+        self.known = found
+        if found.is_complete:
+            self._check_documents(node, found)
+        return "same"
+
+    def _check_documents(self, node: NodeMetadata, found: Remembered) -> None:
+        if digest_of_documents(node) not in found.documents and ANY_DOCUMENTS not in found.documents:
+            self.overwritten.append("documents that others have changed")
+
+    def _adopts(self, node: ArrayMetadata) -> bool:
+        """Take over an array that a sync has not made, but that stores the same: compare the values."""
+        metadata = self.planned.metadata
+        if not self.same_units or not metadata.has_chunks_of(node) or node.shape != metadata.shape:
+            return False
+        ours = self.there.where(self.now.sizes_at(self.there.coords) == self.there.sizes)
+        chunks = [tuple(row) for row in ours.coords[are_in(ours.coords, self.now.coords)].tolist()]
+        source, target = self.source.stored, self.target
+
+        def is_same(chunk: Coords) -> bool:
+            return source.store.get(source.key(chunk)) == target.store.get(target.key(chunk))
+
+        requests = max(source.store.concurrency, target.store.concurrency)
+        same = as_table(
+            (chunk for chunk, one in zip(chunks, gather(is_same, chunks, requests)) if one), len(node.shape)
+        )
+        kept = self.known.sources.changed(same, self.now), self.known.targets.changed(same, self.there)
+        documents = (digest_of_documents(node),)
+        is_alike = not attribute_changes(node.attributes, metadata.attributes)
+        if not is_alike:
+            self.overwritten.append("attributes that no sync has written")
+        self.known = Remembered(self.described, self.wanted if is_alike else "", documents, node.shape, True, *kept)
+        return True
+
+    def _redone(self) -> Table:
+        """Return the chunks of the target that are not as they were left, and note those that others have changed."""
+        known = self.known
+        different = differences(self.there, known.targets)
+        if known.is_complete and len(different):
+            own = known.targets.coords[known.targets.states == 0]  # a sync was about to write them
+            self._name(different[~are_in(different, own)], known)
+        return different
+
+    def _name(self, chunks: Table, known: Remembered) -> None:
+        """Note chunks that others have changed."""
+        chunks = chunks[~are_in(chunks, known.targets.coords[known.targets.states == 0])]
+        if len(chunks):
+            some = ", ".join(str(tuple(row)) for row in chunks[:_NAMED].tolist())
+            more = f" and {len(chunks) - _NAMED} more" if len(chunks) > _NAMED else ""
+            self.overwritten.append(f"the chunk{'s' if len(chunks) > 1 else ''} {some}{more} that others have changed")
+
+    def _explain(self, changed: Table) -> None:
+        known = self.known
+        if not len(changed) or (self.why and not len(known.sources)):
+            return
+        before, after = known.sources.at(changed) != 0, are_in(changed, self.now.coords)
+        for what, which in (("changed", before & after), ("new", ~before), ("gone", before & ~after)):
+            if number := int(which.sum()):
+                self.why.append(f"{number} chunk{'s are' if number > 1 else ' is'} {what}")
+
+    def _edges(self, old: Coords) -> Table:
+        """Return the chunks of the target across the old or new end of an axis whose length has changed.
+
+        Chunks that are copied as they are need not change, unless the array is cut: then they are cleared beyond it.
+        """
+        new, grid = self.target.metadata.shape, self.target.metadata.grid
+        is_cut = any(after < before for before, after in zip(old, new))
+        dense = self.target.metadata.dense or self.source.metadata.dense
+        if self.same_units and not is_cut and not dense:
+            return self._no_targets
+        rows = [self._no_targets]
+        for axis, (before, after) in enumerate(zip(old, new)):
+            for end in {min(before, after)} if before != after else ():
+                number = int(grid.axes[axis].locate(end))
+                if not end or (number >= grid.counts(new)[axis] and not is_cut):
+                    continue
+                start = int(grid.axes[axis].start(number))
+                if start == end:
+                    continue
+                own = self.source.metadata.grid.axes[axis] if self.source.ndim == len(new) else None
+                near = self.now.coords
+                if own is not None:
+                    first, last = (
+                        int(own.locate(start)),
+                        int(own.locate(max(start, min(end, self.source.shape[axis]) - 1))),
+                    )
+                    near = near[(near[:, axis] >= first) & (near[:, axis] <= last)]
+                led = np.concatenate([self._mapped(near)[1], self.there.coords])
+                rows.append(led[led[:, axis] == number])
+        return np.concatenate(rows)
+
+    def _mapped(self, coords: Table) -> tuple[npt.NDArray[np.intp], Table]:
+        """Return the chunks to write for some chunks of the source: the position of each of these, and the chunk."""
+        if self.same_units:
+            return np.arange(len(coords)), coords
+        grid, source, axes = self.target.metadata.grid, self.source.stored, self.planned.axes
+        positions, chunks = list[int](), list[Coords]()
+        for position, row in enumerate(coords.tolist()):
+            region = _region(source, tuple(row))
+            if region is not None and (part := selected(region, axes)) is not None:
+                touched = [*cells(grid.touched(part))]
+                positions += [position] * len(touched)
+                chunks += touched
+        ndim = self.target.metadata.ndim
+        return np.array(positions, np.intp), np.array(chunks, np.int64).reshape(len(chunks), ndim)
+
+    def _have_values(self, units: Table) -> npt.NDArray[np.bool_]:
+        """Return which chunks are to be written; the others are deleted, since the source stores nothing there."""
+        if self.fills or not self.copies or not len(units):
+            return np.ones(len(units), bool)
+        if self.same_units:
+            return are_in(units, self.now.coords)
+        # shards that are put together of chunks, or of other shards
+        stored = {tuple(row) for row in self.now.coords.tolist()}
+        grid, shape = self.source.metadata.grid, self.target.metadata.shape
+        every = (cells(grid.touched(self.target.metadata.grid.region(row, shape))) for row in units.tolist())
+        return np.array([any(chunk in stored for chunk in chunks) for chunks in every], bool)
+
+
+def _region(array: StoredArray, coords: Coords) -> tuple[slice, ...] | None:
+    """Return the part of an array that a chunk holds; ``None`` beyond its edge, where chunks were before it was cut."""
+    counts = array.metadata.grid.counts(array.metadata.shape)
+    return part_of(array, coords) if all(one < count for one, count in zip(coords, counts)) else None
+
+
+def _unique(coords: Table) -> Table:
+    return np.unique(coords, axis=0) if coords.shape[1] and len(coords) else coords[:1]
+
+
+def in_batches(
+    change: Change, units: StoredArray, grid: ChunkGrid, most: int
+) -> Iterator[tuple[list[tuple[Coords, Coords]], Table]]:
+    """Yield the chunks to write, each with its box of a grid, and those to delete, a limited number at a time.
+
+    Chunks of one box are in one batch.
+    """
+    chunks = np.concatenate([change.todo, change.gone])
+    is_gone = np.arange(len(chunks)) >= len(change.todo)
+    boxes = np.empty_like(chunks)
+    for axis, (own, of_boxes) in enumerate(zip(units.metadata.grid.axes, grid.axes)):
+        boxes[:, axis] = of_boxes.locate(own.start(chunks[:, axis]))
+    order = np.lexsort([*chunks.T[::-1], *boxes.T[::-1]]) if chunks.shape[1] else np.arange(len(chunks))
+    rows: Iterable[tuple[Coords, Coords, bool]] = (
+        (tuple(box), tuple(chunk), bool(gone))
+        for box, chunk, gone in zip(boxes[order].tolist(), chunks[order].tolist(), is_gone[order].tolist())
+    )
+    written, deleted = list[tuple[Coords, Coords]](), list[Coords]()
+    ndim = chunks.shape[1]
+    for _, several in groupby(rows, key=lambda row: row[0]):
+        for box, chunk, gone in several:
+            if gone:
+                deleted.append(chunk)
+            else:
+                written.append((box, chunk))
+        if len(written) + len(deleted) >= most:
+            yield written, as_table(deleted, ndim)
+            written, deleted = [], []
+    if written or deleted:
+        yield written, as_table(deleted, ndim)

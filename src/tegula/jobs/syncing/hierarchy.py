@@ -1,0 +1,226 @@
+"""The sync of a hierarchy: its groups, tables and arrays, and what only the target has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from tegula import engine
+from tegula.arrays.array import Array
+from tegula.engine.concurrency.pool import gather
+from tegula.engine.documents.finding import children
+from tegula.engine.nodes.deleting import delete_node
+from tegula.errors import ConflictError, NotFoundError, TegulaError
+from tegula.hierarchy.group import Group
+from tegula.jobs.plans import digest
+from tegula.jobs.rewriting.hierarchy import Job
+from tegula.jobs.syncing.array_job import OverwritingError, SyncJob, would_overwrite
+from tegula.jobs.syncing.changes import attribute_changes
+from tegula.jobs.syncing.memory import Memory, Remembered
+from tegula.jobs.syncing.states import no_chunks
+from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
+from tegula.runtime.frozen import replace as frozen_replace
+from tegula.stores.targets.paths import location_of
+from tegula.tables.columns import ORDER
+from tegula.tables.table import Table
+
+__all__ = ["Syncing"]
+
+
+class Syncing(Job):
+    """A sync under way.
+
+    Attributes
+    ----------
+    groups : dict of str to str
+        The groups that are new or changed, by path below the source.
+    extra, deleted : list of str
+        The nodes that only the target has, and those of them that were deleted.
+    refused : list of OverwritingError
+        What was not done, since it would overwrite what others have changed.
+    is_changing : bool
+        Whether the source has changed while it was synced.
+    """
+
+    _arrays: SyncJob
+
+    def __init__(self, arrays: SyncJob, *, delete: bool, remembered: bool) -> None:
+        super().__init__(arrays)
+        self._has_old_rules = remembered
+        self.groups: dict[str, str] = {}
+        self.extra, self.deleted = list[str](), list[str]()
+        self.refused: list[OverwritingError] = []
+        self.is_changing = False
+        self._delete, self._seen, self._containers = delete, set[str](), dict[str, bool]()
+        self._documents_changed = False
+
+    @property
+    def _force(self) -> bool:
+        return self._arrays.force
+
+    def _hierarchy(self, root: Group | Table) -> None:
+        super()._hierarchy(root)
+        self._sweep()
+
+    def _check_rules(self, root: Group | Table) -> None:
+        if not self._has_old_rules:  # those of the last sync may be about arrays that are gone
+            super()._check_rules(root)
+
+    def _walked(self, root: Group, tables: dict[str, Mapping[str, Array]]) -> Iterator[tuple[str, Array]]:
+        for name, array in super()._walked(root, tables):
+            self._seen.add(name)
+            yield name, array
+
+    def _attempt(self, entry: tuple[str, Array], select: Any = None, *notes: str) -> Any:
+        self._seen.add(entry[0])
+        try:
+            return super()._attempt(entry, select, *notes)
+        except OverwritingError as error:
+            self.refused.append(error)
+            return entry[0], str(error), ()
+        except (ConflictError, NotFoundError) as error:  # it changes all the time, or is gone
+            self.is_changing = True
+            return entry[0], str(error), ()
+
+    def _check_sources(self) -> None:
+        try:
+            super()._check_sources()
+        except (ConflictError, NotFoundError):  # members were added or deleted: the next sync sees them
+            self.is_changing = True
+
+    # --- groups and tables
+
+    def _container(self, node: Group | Table, name: str, tables: dict[str, Mapping[str, Array]]) -> None:
+        self._seen.add(name)
+        self._containers[name] = True
+        super()._container(node, name, tables)
+        for column in tables.get(name, {}):
+            self._seen.add(f"{name}/{column}".lstrip("/"))
+
+    def _new_container(self, name: str, attributes: dict[str, Any], table: bool) -> GroupMetadata | None:
+        """Create a group, or bring the attributes of the one that is there up to date."""
+        store, path, fmt = self._store, self._arrays.path_of(name), self._layout.fmt
+        if not fmt.has_groups and not (table and fmt.has_tables):
+            return super()._new_container(name, attributes, table)
+        memory = Memory(store, path)
+        known = memory.read()
+        try:
+            node = engine.read_metadata(store, path)
+        except TegulaError:
+            node = None
+            known = known or Remembered()  # `create_node` says what is wrong
+        if isinstance(node, GroupMetadata) and node.format == fmt.name:
+            return self._kept_group(name, path, node, attributes, memory, known)
+        if node is not None:
+            if known is None and not self._force and not self._run.dry_run:
+                raise would_overwrite("a node that no sync has made", location_of(store, path))
+            self.groups[name] = "new"
+            if not self._run.dry_run:
+                delete_node(store, path)
+        self.groups[name] = "new"
+        made = super()._new_container(name, attributes, table)
+        if made is not None:
+            self._remember(Memory(store, path), attributes)
+        return made
+
+    def _kept_group(
+        self,
+        name: str,
+        path: str,
+        node: GroupMetadata,
+        attributes: dict[str, Any],
+        memory: Memory,
+        known: Remembered | None,
+    ) -> GroupMetadata | None:
+        there = {key: value for key, value in node.attributes.items() if key != ORDER}
+        wanted = {key: value for key, value in attributes.items() if key != ORDER}
+        differs = bool(attribute_changes(there, wanted))
+        if differs:
+            self.groups[name] = "changed"
+        if self._run.dry_run:
+            return None
+        if differs:
+            own = known is not None and _digest_of(there) in known.documents
+            if not own and not self._force:
+                raise would_overwrite(
+                    "attributes of the group that others have written", location_of(self._store, path)
+                )
+            memory.write(_remembered(there, wanted))
+            kept = {key: value for key, value in node.attributes.items() if key == ORDER}
+            node = engine.update_documents(self._store, path, node, lambda new: replace_attributes(new, wanted | kept))
+        if known is None or differs or known.documents != (_digest_of(wanted),):
+            self._remember(memory, wanted)
+        return node
+
+    @staticmethod
+    def _remember(memory: Memory, attributes: Mapping[str, Any]) -> None:
+        memory.write(_remembered({key: value for key, value in attributes.items() if key != ORDER}))
+
+    def _is_stale(self, group: Group) -> bool:
+        """Return whether consolidated metadata are to be written: if they are not there, or anything has changed."""
+        changed = self.groups or self.deleted or any(one.action != "same" for one in self._arrays.synced.values())
+        return bool(changed) or not group.is_consolidated()
+
+    # --- what only the target has
+
+    def _sweep(self) -> None:
+        """Find the nodes that only the target has, and delete them if that is wanted."""
+        seen = self._seen | {*self._report.failed}
+        if not self._store.listable:
+            return
+        for name in sorted(self._containers):
+            path = self._arrays.path_of(name)
+            prefix = f"{path}/" if path else ""
+            for child in children(self._store, prefix):
+                below = f"{name}/{child[len(prefix) : -1]}".lstrip("/")
+                if below not in seen and self._is_node(child[:-1]):
+                    self.extra.append(below)
+        for name in self.extra if self._delete else ():
+            path = self._arrays.path_of(name)
+            if not self._force and (foreign := self._foreign(path)) and not self._run.dry_run:
+                self.refused.append(would_overwrite(foreign, location_of(self._store, path)))
+                continue
+            if not self._run.dry_run:
+                delete_node(self._store, path)
+            self.deleted.append(name)
+
+    def _is_node(self, path: str) -> bool:
+        try:
+            return engine.read_node(self._store, path) is not None
+        except TegulaError:
+            return True
+
+    def _foreign(self, path: str) -> str:
+        """Return what others have made at or below a path; ``""`` if that is nothing."""
+        if Memory(self._store, path).read() is None:
+            return "a node that no sync has made"
+        try:
+            node = engine.read_metadata(self._store, path)
+        except TegulaError:
+            return "a node that others have changed"
+        if isinstance(node, ArrayMetadata):
+            return ""
+        found = gather(lambda child: self._foreign(child[:-1]), self._nodes_in(path), self._store.concurrency)
+        return next(filter(None, found), "")
+
+    def _nodes_in(self, path: str) -> list[str]:
+        prefix = f"{path}/" if path else ""
+        return [child for child in children(self._store, prefix) if self._is_node(child[:-1])]
+
+
+def replace_attributes(metadata: GroupMetadata, attributes: Mapping[str, Any]) -> GroupMetadata:
+    """Return the metadata of a group with other attributes."""
+    made: GroupMetadata = frozen_replace(metadata, attributes={**attributes})
+    return made
+
+
+def _digest_of(attributes: Mapping[str, Any]) -> str:
+    return digest(json.dumps(attributes, sort_keys=True, default=repr).encode())
+
+
+def _remembered(*attributes: Mapping[str, Any]) -> Remembered:
+    empty = no_chunks(0)
+    digests = tuple(map(_digest_of, attributes))
+    return replace(Remembered(sources=empty, targets=empty), documents=digests, is_complete=True)

@@ -1,0 +1,301 @@
+"""The report of a sync: what was transferred, or would be."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from tegula.display.markup import badge, card, fold, more, muted, page, table, text
+from tegula.runtime.quantities import counted, human_bytes, human_seconds
+
+__all__ = ["SyncReport", "SyncedArray"]
+
+_SHOWN: Final = 100  # arrays in HTML, and lines of each kind in texts
+_BOXES: Final = 8  # of an array, in texts and HTML
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SyncedArray:
+    """What a sync has done with an array, or would do, as `SyncReport` lists it.
+
+    Parameters
+    ----------
+    path : str
+        Path below the source; ``""`` for the source itself.
+    action : {"new", "changed", "same", "replaced"}
+        Whether the array was new in the target, changed in place, in step already, or replaced as a whole.
+    why : tuple of str
+        The reasons, in words.
+    chunks, chunks_changed : int
+        Number of chunks, or shards, that the source stores, and of those that are new, changed or gone since the last
+        sync.
+    nbytes_changed : int
+        Bytes of the new and changed chunks as they are stored.
+    chunks_written, chunks_deleted : int
+        Number of chunks of the target that are written and deleted.
+    documents : int
+        Number of documents that are written.
+    nbytes_read, nbytes_written : int
+        Bytes read and written: of stored chunks if these are copied as they are, else of elements (0 in a dry run).
+    boxes : tuple
+        In a dry run, boxes of elements that cover the changed chunks: start and stop along each axis.
+    attributes : dict of str to str
+        In a dry run, by name, which attributes are ``"new"``, ``"changed"`` or ``"deleted"``.
+    overwritten : tuple of str
+        What others have changed in the target, and the sync overwrites with ``force``.
+    verified : bool or None
+        Whether both sides were read and are equal; ``None`` without verification.
+    notes : tuple of str
+        Notes on what the target's format could not keep.
+
+    Examples
+    --------
+    >>> SyncedArray("t", "changed", ("3 chunks are new",), chunks=30, chunks_changed=3, nbytes_changed=3000)
+    <tegula.SyncedArray '/t' changed: 3 chunks are new>
+    """
+
+    path: str
+    action: str
+    why: tuple[str, ...] = ()
+    chunks: int = 0
+    chunks_changed: int = 0
+    nbytes_changed: int = 0
+    chunks_written: int = 0
+    chunks_deleted: int = 0
+    documents: int = 0
+    nbytes_read: int = 0
+    nbytes_written: int = 0
+    boxes: tuple[tuple[tuple[int, int], ...], ...] = ()
+    attributes: dict[str, str] = field(default_factory=dict)
+    overwritten: tuple[str, ...] = ()
+    verified: bool | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def requests(self) -> int:
+        """How many values are written and deleted, documents included; as many are read at most.
+
+        Examples
+        --------
+        >>> SyncedArray("t", "changed", chunks_written=3, chunks_deleted=1, documents=1).requests
+        5
+        """
+        return self.chunks_written + self.chunks_deleted + self.documents
+
+    @property
+    def reason(self) -> str:
+        """The reasons in one line.
+
+        Examples
+        --------
+        >>> SyncedArray("t", "changed", ("1 chunk is new",), attributes={"units": "changed"}).reason
+        "1 chunk is new; attribute 'units' is changed"
+        """
+        kinds: dict[str, list[str]] = {}
+        for name, kind in self.attributes.items():
+            kinds.setdefault(kind, []).append(repr(name))
+        told = [
+            f"attribute{'s' if len(names) > 1 else ''} {', '.join(names)} {'are' if len(names) > 1 else 'is'} {kind}"
+            for kind, names in kinds.items()
+        ]
+        return "; ".join([*self.why, *told])
+
+    def __repr__(self) -> str:
+        reason = f": {self.reason}" if self.reason else ""
+        return f"<tegula.SyncedArray '/{self.path}' {self.action}{reason}>"
+
+
+@dataclass(slots=True, repr=False)
+class SyncReport:
+    """The report of `tegula.sync` or `tegula.diff`.
+
+    Parameters
+    ----------
+    source, target : str
+        URLs of the nodes.
+    format : str
+        The target's format.
+    dry_run : bool
+        Whether nothing was written.
+    arrays : list of SyncedArray
+        The arrays of the source, in order.
+    groups : dict of str to str
+        Path of each group that is ``"new"`` or has other attributes (``"changed"``).
+    extra : list of str
+        Paths of the nodes that the target has and the source does not.
+    deleted : list of str
+        Paths of those that were deleted.
+    failed : dict of str to str
+        Path and reason of each array that could not be synced.
+    notes : dict of str to list of str
+        Notes by path of the group.
+    changing : bool
+        Whether the source changed at the end, so that the next sync has something to do.
+    seconds : float
+        Duration.
+    units_left : int
+        Number of arrays that are left to other parts.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> source, target = tegula.MemoryStore(), tegula.MemoryStore()
+    >>> tegula.save(source, [1, 2, 3])
+    >>> tegula.sync(source, target).arrays[0].action, tegula.sync(source, target).arrays[0].action
+    ('new', 'same')
+    """
+
+    source: str = ""
+    target: str = ""
+    format: str = ""
+    dry_run: bool = False
+    arrays: list[SyncedArray] = field(default_factory=list)
+    groups: dict[str, str] = field(default_factory=dict)
+    extra: list[str] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, list[str]] = field(default_factory=dict)
+    changing: bool = False
+    seconds: float = 0.0
+    units_left: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """``True`` if everything was synced and, with ``verify``, found equal to the source."""
+        return not self.failed and all(array.verified is not False for array in self.arrays)
+
+    @property
+    def is_same(self) -> bool:
+        """Whether there was, or is, nothing to transfer; nodes that only the target has do not count."""
+        return not (self.groups or self.deleted or any(array.action != "same" for array in self.arrays))
+
+    @property
+    def overwritten(self) -> dict[str, tuple[str, ...]]:
+        """By path, what others have changed in the target, and the sync overwrites with ``force``."""
+        return {array.path: array.overwritten for array in self.arrays if array.overwritten}
+
+    @property
+    def summary(self) -> str:
+        """One line: what was transferred, or would be.
+
+        Examples
+        --------
+        >>> SyncReport(arrays=[SyncedArray("t", "same")], seconds=0.5).summary
+        '1 array, nothing to do, 500 ms'
+        """
+        parts = [counted(len(self.arrays), "array")]
+        numbers = {kind: sum(array.action == kind for array in self.arrays) for kind in ("new", "changed", "replaced")}
+        parts += [f"{number} {kind}" for kind, number in numbers.items() if number]
+        parts += [f"{counted(len(self.groups), 'group')} new or changed"] if self.groups else []
+        written, gone = (
+            sum(getattr(array, name) for array in self.arrays) for name in ("chunks_written", "chunks_deleted")
+        )
+        would = "to write" if self.dry_run else "written"
+        if written:
+            nbytes = sum(array.nbytes_changed for array in self.arrays)
+            parts.append(f"{counted(written, 'chunk')} {would}, {human_bytes(nbytes)} of the source have changed")
+        parts += [f"{counted(gone, 'chunk')} {'to delete' if self.dry_run else 'deleted'}"] if gone else []
+        parts += (
+            [f"{counted(len(self.deleted), 'node')} {'to delete' if self.dry_run else 'deleted'}"]
+            if self.deleted
+            else []
+        )
+        parts += [f"{len(self.extra)} more in the target"] if self.extra and not self.deleted else []
+        parts += ["nothing to do"] if self.is_same else []
+        parts += [f"{len(self.failed)} failed"] if self.failed else []
+        if any(array.verified is False for array in self.arrays):
+            parts.append("different from the source")
+        elif self.arrays and all(array.verified for array in self.arrays):
+            parts.append("verified")
+        parts += ["the source changes"] if self.changing else []
+        parts += [f"{self.units_left} left to other parts"] if self.units_left else []
+        return ", ".join([*parts, *([] if self.dry_run else [human_seconds(self.seconds)])])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values.
+
+        Examples
+        --------
+        >>> SyncReport().as_dict()["ok"]
+        True
+        """
+        return {"ok": self.ok, "is_same": self.is_same, **asdict(self)}
+
+    def to_json(self) -> str:
+        """Return the report as a JSON document.
+
+        Examples
+        --------
+        >>> print(SyncReport().to_json()[:15])
+        {
+          "ok": true,
+        """
+        return json.dumps(self.as_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def lines(self) -> list[str]:
+        """Return a line for each node that is not the same, and for each of its boxes, in a limited number.
+
+        Examples
+        --------
+        >>> SyncReport(arrays=[SyncedArray("t", "new", ("it is not there",))], extra=["old"]).lines()
+        ['new: /t: it is not there', 'only in the target: /old']
+        """
+        told = [f"{kind}: /{path} (group)" for path, kind in self.groups.items()]
+        for array in self.arrays:
+            if array.action == "same" and not array.overwritten:
+                continue
+            told.append(f"{array.action}: /{array.path}{f': {array.reason}' if array.reason else ''}")
+            told += [f"  {_box(box)}" for box in array.boxes[:_BOXES]]
+            told += [f"  and {len(array.boxes) - _BOXES} more boxes"] if len(array.boxes) > _BOXES else []
+            told += [f"  overwritten: {what}" for what in array.overwritten]
+        told += [f"deleted: /{path}" for path in self.deleted]
+        told += [f"only in the target: /{path}" for path in self.extra if path not in self.deleted]
+        told += [f"note: /{path}: {note}" for path, several in self.notes.items() for note in several]
+        told += [f"failed: /{path}: {reason}" for path, reason in self.failed.items()]
+        return told + [f"different: /{array.path}" for array in self.arrays if array.verified is False]
+
+    def __str__(self) -> str:
+        return "\n".join([self.summary, *self.lines()])
+
+    def __repr__(self) -> str:
+        return f"<tegula.SyncReport: {self.summary}>"
+
+    def to_html(self) -> str:
+        """Return the report as an HTML document, which needs no other file.
+
+        Examples
+        --------
+        >>> SyncReport().to_html().startswith("<!DOCTYPE html>")
+        True
+        """
+        return page(f"tegula.SyncReport {self.target}", self._card(None))
+
+    def _repr_html_(self) -> str:
+        return self._card(_SHOWN)
+
+    def _card(self, most: int | None) -> str:
+        state = (
+            badge("plain", "dry run") if self.dry_run else badge(*(("good", "done") if self.ok else ("bad", "failed")))
+        )
+        places = [(name, text(url)) for name, url in (("Source", self.source), ("Target", self.target)) if url]
+        changed = [array for array in self.arrays if array.action != "same" or array.overwritten]
+        rows = []
+        for array in changed[:most]:
+            boxes = ", ".join(_box(box) for box in array.boxes[:_BOXES]) + (" …" if len(array.boxes) > _BOXES else "")
+            over = "; ".join(array.overwritten)
+            numbers = f"{array.chunks_changed} of {array.chunks}", human_bytes(array.nbytes_changed)
+            facts = text(array.reason, 300), text(boxes, 300) or "–", text(over, 300) or "–"
+            rows.append([f"/{text(array.path, 80)}", array.action, *numbers, str(array.requests), *facts])
+        heads = ["Array", "", "Chunks changed", "Bytes", "Requests", "Why", "Boxes", "Overwritten"]
+        body = fold(f"<b>Arrays</b> {muted(len(changed))}", table(rows, heads), opened=True) if rows else ""
+        left = len(changed) - len(rows)
+        body += more(left, "arrays") if left else ""
+        others = [line for line in self.lines() if line.startswith(("new: ", "changed: ")) and line.endswith("(group)")]
+        others += [line for line in self.lines() if line.startswith(("deleted", "only", "note", "failed", "different"))]
+        listed = table([[text(line, 300)] for line in others[:most]]) if others else ""
+        return card("tegula.SyncReport", f"{state} {text(self.summary)}", table(places), body, listed)
+
+
+def _box(box: tuple[tuple[int, int], ...]) -> str:
+    return f"[{', '.join(f'{start}:{stop}' for start, stop in box)}]"

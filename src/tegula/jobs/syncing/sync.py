@@ -1,0 +1,361 @@
+"""`tegula.sync` and `tegula.diff`: a target that holds what a source holds, and what is missing for that."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from tegula import engine
+from tegula.arrays.array import Array
+from tegula.arrays.creation import new_format
+from tegula.arrays.keywords import known_keywords
+from tegula.engine.documents.finding import SYNC_DIRECTORY
+from tegula.engine.nodes.creating import check_path, check_reserved
+from tegula.errors import MetadataError, TegulaError, UnsupportedError
+from tegula.formats import find_format
+from tegula.formats.documents import load
+from tegula.hierarchy.group import Group
+from tegula.hierarchy.walking import node_at, with_known_members
+from tegula.jobs.recording import claimed
+from tegula.jobs.rewriting.array_job import Run
+from tegula.jobs.rewriting.memory import bounded, memory_of
+from tegula.jobs.rewriting.planning import opened_target
+from tegula.jobs.rewriting.report import ConvertReport
+from tegula.jobs.rewriting.rules import Field, rules_of
+from tegula.jobs.rewriting.targets import Layout
+from tegula.jobs.runners.runner import running
+from tegula.jobs.syncing.array_job import SyncJob
+from tegula.jobs.syncing.hierarchy import Syncing
+from tegula.jobs.syncing.report import SyncedArray, SyncReport
+from tegula.jobs.units import Progress, one_at_a_time
+from tegula.metadata.nodes import NodeMetadata
+from tegula.stores import Store
+from tegula.stores.targets.opening import options_of_both
+from tegula.stores.targets.paths import address_of, location_of, refuse_overlap
+from tegula.tables.table import Table
+
+if TYPE_CHECKING:
+    from tegula.arrays.arguments import (
+        ChunksLike,
+        CodecsLike,
+        DTypeLike,
+        FormatName,
+        Missing,
+        ShardsLike,
+        SourceLike,
+        TargetLike,
+    )
+
+__all__ = ["SyncReport", "SyncedArray", "diff", "sync"]
+
+_RUNS: Final = 2  # over a hierarchy whose members change meanwhile
+
+
+@known_keywords
+def sync(
+    source: SourceLike,
+    target: TargetLike,
+    *,
+    format: FormatName | None = None,
+    chunks: ChunksLike | Mapping[str, ChunksLike] = None,
+    shards: ShardsLike | Mapping[str, ShardsLike] = None,
+    codecs: CodecsLike | Mapping[str, CodecsLike] = None,
+    dtype: DTypeLike | Mapping[str, DTypeLike] | None = None,
+    scale_offset: Any = None,
+    bitround: Any = None,
+    checksum: bool = False,
+    path: str = "",
+    delete: bool = False,
+    force: bool = False,
+    dry_run: bool = False,
+    verify: bool = False,
+    progress: Progress | None = None,
+    allow_pickle: bool = False,
+    missing_chunks: Missing | None = None,
+    consolidated: bool | Literal["auto"] = "auto",
+    storage_options: Mapping[str, Any] | None = None,
+    target_storage_options: Mapping[str, Any] | None = None,
+    runner: Any = None,
+    workers: int | None = None,
+    max_memory: int | str | None = None,
+) -> SyncReport:
+    """Make a target hold what a source holds, and transfer only what has changed since the last sync.
+
+    The first sync copies or converts everything, as `tegula.convert` does. It remembers in the target (in
+    ``.tegula_sync``) in which state it saw each chunk. The next one lists both sides, and transfers the chunks whose
+    state is another one: as they are stored if format, chunks and codecs are equal, if possible by the storage itself;
+    otherwise it converts the parts of the target that hold elements of these chunks.
+
+    New arrays appear, attributes are carried over, and arrays grow and shrink. An array that takes the place of
+    another one, with other chunks, codecs or elements, is replaced as a whole. The documents of an array are written
+    after its chunks; chunks change one by one.
+
+    A sync that is interrupted at any moment is continued by the next one. One sync at a time works on a target.
+
+    Parameters
+    ----------
+    source : str, path, mapping, Store, Array, Group or Table
+        The node to sync from, or where it is stored.
+    target : str, path, mapping or Store
+        The mirror; must not be the source or lie within it.
+    format : {"zarr3", "zarr2", "zarr1", "bcolz", "n5"}, optional
+        Format of the target; by default the one that it has, or that the suffix of `target` or `path` implies, else
+        that of the source.
+    chunks, shards, codecs, dtype, scale_offset, bitround, checksum : optional
+        What the arrays of the target are like, as for `tegula.convert`. If none is given, those of the last sync count;
+        others make arrays anew.
+    path : str
+        Path in the target's store.
+    delete : bool
+        Delete nodes of the target that the source does not have. Nodes that no sync has made are only deleted with
+        `force`.
+    force : bool
+        Overwrite what others have changed in the target.
+    dry_run : bool
+        Report what would be done, and write nothing; see `diff`.
+    verify : bool
+        Read both sides of each array at the end, and compare them.
+    progress : callable, optional
+        Called with the path of an array, the bytes of its elements that are done, and the total.
+    allow_pickle, missing_chunks, consolidated : optional
+        As for `tegula.convert`.
+    storage_options : mapping, optional
+        Settings of the storage, if `source` is a URL; see `tegula.store_of`.
+    target_storage_options : mapping, optional
+        Settings of the target's storage; by default those of `source` if both URLs name the same bucket.
+    runner, workers : optional
+        How the work is done, as for `tegula.convert`.
+    max_memory : int or str, optional
+        Maximum memory for values in each worker, in bytes or as ``"2GB"``.
+
+    Returns
+    -------
+    SyncReport
+
+    Raises
+    ------
+    ConflictError
+        If the sync would overwrite what others have changed in the target; the message names it. Everything else is
+        synced.
+    AlreadyExistsError
+        If another sync, or another job, works on the target.
+    MetadataError
+        If the target is the source, or an argument is not valid.
+    NotFoundError
+        If the source does not exist.
+
+    Examples
+    --------
+    >>> import numpy as np, tegula
+    >>> source, target = tegula.MemoryStore(), tegula.MemoryStore()
+    >>> tegula.save(source, x=np.arange(6), chunks=2)
+    >>> tegula.sync(source, target).arrays[0].action
+    'new'
+    >>> tegula.open_array(source, path="x", mode="r+")[3] = 30
+    >>> tegula.sync(source, target).arrays[0]
+    <tegula.SyncedArray '/x' changed: 1 chunk is changed>
+    >>> tegula.open(target)["x"][:]
+    array([ 0,  1,  2, 30,  4,  5])
+    """
+    arguments: dict[str, Any] = {
+        "chunks": chunks, "shards": shards, "codecs": codecs, "dtype": dtype, "scale_offset": scale_offset,
+        "bitround": bitround,
+    }  # fmt: skip
+    return _synced(
+        source, target, format, arguments, checksum, path, delete, force, dry_run, verify, progress, allow_pickle,
+        missing_chunks, consolidated, storage_options, target_storage_options, runner, workers, max_memory,
+        detailed=dry_run,
+    )  # fmt: skip
+
+
+@known_keywords
+def diff(
+    source: SourceLike,
+    target: TargetLike,
+    *,
+    format: FormatName | None = None,
+    path: str = "",
+    delete: bool = False,
+    missing_chunks: Missing | None = None,
+    allow_pickle: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    target_storage_options: Mapping[str, Any] | None = None,
+) -> SyncReport:
+    """Show what a sync would transfer and why: by array, box of elements and attribute. Nothing is written.
+
+    While `tegula.compare` reads values and says where they differ, this compares what is stored with what the last
+    sync saw, and reads no chunks unless the target is no mirror yet.
+
+    Parameters
+    ----------
+    source, target, format, path, delete, missing_chunks, allow_pickle, storage_options, target_storage_options
+        As for `tegula.sync`.
+
+    Returns
+    -------
+    SyncReport
+        As text, JSON (``to_json``) and HTML (``to_html``).
+
+    Examples
+    --------
+    >>> import numpy as np, tegula
+    >>> source, target = tegula.MemoryStore(), tegula.MemoryStore()
+    >>> tegula.save(source, x=np.arange(6), chunks=2)
+    >>> report = tegula.sync(source, target)
+    >>> x = tegula.open_array(source, path="x", mode="r+")
+    >>> x[3:] = 30
+    >>> x.attrs["units"] = "m"
+    >>> print(tegula.diff(source, target))
+    1 array, 1 changed, 2 chunks to write, ... of the source have changed
+    changed: /x: 2 chunks are changed; attribute 'units' is new
+      [2:6]
+    """
+    return _synced(
+        source, target, format, {}, False, path, delete, False, True, False, None, allow_pickle, missing_chunks, "auto",
+        storage_options, target_storage_options, None, None, None, detailed=True,
+    )  # fmt: skip
+
+
+def _synced(
+    source: Any,
+    target: Any,
+    format: Any,
+    arguments: dict[str, Any],
+    checksum: bool,
+    path: str,
+    delete: bool,
+    force: bool,
+    dry_run: bool,
+    verify: bool,
+    progress: Progress | None,
+    allow_pickle: bool,
+    missing_chunks: Any,
+    consolidated: Any,
+    options: Any,
+    target_options: Any,
+    runner: Any,
+    workers: int | None,
+    max_memory: Any,
+    *,
+    detailed: bool,
+) -> SyncReport:
+    start = time.perf_counter()
+    target, path, format = address_of(target, path, format)
+    given = {name: value for name, value in arguments.items() if value is not None}
+    given |= {"checksum": True} if checksum else {}
+    if consolidated not in ("auto", True, False):
+        raise MetadataError(f"consolidated must be 'auto', True or False, not {consolidated!r:.40}")
+    target_options = options_of_both(source, target, options, target_options)
+    node = node_at(source, missing_chunks=missing_chunks, allow_pickle=allow_pickle, storage_options=options)
+    node = with_known_members(node)
+    memory = memory_of(max_memory)
+    with opened_target(target, target_options, dry_run=dry_run) as store:
+        refuse_overlap(node.store, node.path, store, path)
+        there = _node_at(store, path)
+        own = node.format if find_format(node.format).writable else "zarr3"
+        fmt = find_format(new_format(target, path, format, own) if there is None or format else there.format)
+        if not fmt.writable:
+            raise UnsupportedError(f"{fmt.name} can be read, but not written", field="format")
+        check_path(path, fmt)
+        check_reserved(path, fmt)
+        is_remembered = not given
+        given = given or _options_of(store, path)
+        layout = _layout(fmt, node, given, consolidated)
+        guard: AbstractContextManager[Any] = nullcontext() if dry_run else claimed(store, path)
+        with (
+            bounded(memory),
+            running(None if dry_run else runner, None if dry_run else workers, node.store, store) as who,
+            guard,
+        ):
+            run = Run(who, dry_run=dry_run, verify=verify, progress=one_at_a_time(progress), max_memory=memory,
+                      two_passes=False)  # fmt: skip
+            if not dry_run:
+                _note_options(store, path, given)
+            for number in range(_RUNS):
+                arrays = SyncJob(store, path, layout, run, ConvertReport(fmt.name, dry_run))
+                arrays.force, arrays.detailed = force, detailed
+                job = Syncing(arrays, delete=delete, remembered=is_remembered)
+                found = job.run(node)
+                if not job.is_changing or dry_run or number + 1 == _RUNS:
+                    break
+                node = with_known_members(node_at(source, missing_chunks=missing_chunks, allow_pickle=allow_pickle,
+                                                  storage_options=options))  # fmt: skip
+            if not dry_run:
+                _note_options(store, path, given)
+        if job.refused:
+            raise job.refused[0]
+    return SyncReport(
+        node.location,
+        location_of(store, path),
+        fmt.name,
+        dry_run,
+        [arrays.synced[name] for name in sorted(arrays.synced)],
+        job.groups,
+        job.extra,
+        job.deleted,
+        found.failed,
+        found.notes,
+        job.is_changing,
+        time.perf_counter() - start,
+    )
+
+
+def _layout(fmt: Any, node: Array | Group | Table, given: Mapping[str, Any], consolidated: Any) -> Layout:
+    """Return what the arrays of the target are to be like."""
+    fields: tuple[Field, ...] = ("chunks", "shards", "codecs", "dtype", "scale_offset", "bitround")
+    rules: dict[str, Any] = {name: rules_of(name, given.get(name), isinstance(node, Array)) for name in fields}
+    if fmt.name != "zarr3" and any(rules["shards"].values):
+        raise UnsupportedError(f"{fmt.name} has no shards", field="shards")
+    if consolidated is True and (fmt.consolidate is None or isinstance(node, Array)):
+        raise UnsupportedError(f"{fmt.name} has no consolidated metadata, or the source is an array")
+    return Layout(fmt, **rules, checksum=bool(given.get("checksum")), consolidated=consolidated)
+
+
+def _node_at(store: Store, path: str) -> NodeMetadata | None:
+    with suppress(TegulaError):
+        return engine.read_metadata(store, path)
+    return None
+
+
+def _options_key(path: str) -> str:
+    return f"{path}/{SYNC_DIRECTORY}/options.json".lstrip("/")
+
+
+def _options_of(store: Store, path: str) -> dict[str, Any]:
+    """Return the options of the last sync that say what arrays are like."""
+    raw = store.get(_options_key(path))
+    if raw is None:
+        return {}
+    with suppress(MetadataError):
+        found = load(raw, _options_key(path))
+        if isinstance(found, dict):
+            return found
+    return {}
+
+
+def _note_options(store: Store, path: str, given: Mapping[str, Any]) -> None:
+    """Store the options that say what arrays are like, for the next sync."""
+    try:
+        raw = json.dumps(given, default=_plain, sort_keys=True).encode()
+    except TypeError:  # a codec of another library: the next sync has to be told again
+        raw = b"{}"
+    key = _options_key(path)
+    old = store.get(key)
+    if old != raw and (old is not None or given):
+        store.set(key, raw)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as one that JSON can hold."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if hasattr(value, "str") and hasattr(value, "kind"):
+        return value.str
+    if isinstance(value, type):
+        import numpy as np  # noqa: PLC0415
+
+        return np.dtype(value).str
+    raise TypeError
