@@ -31,6 +31,10 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "tegula convert old.zarr era.zarr --chunks time=24,lat=-1 --verify",
         "tegula convert era.zarr s3://bucket/era.zarr --codecs shuffle,zstd:9 --resume",
     ),
+    "sync": (
+        "tegula sync era.zarr /mnt/mirror/era.zarr --delete",
+        "tegula sync s3://bucket/era.zarr era.zarr --watch 60",
+    ),
     "references": (
         "tegula references era.zarr era.json",
         "tegula references s3://bucket/era.zarr era.parquet --form parquet",
@@ -40,6 +44,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "tegula downsample era.zarr::t2m pyramid.zarr --factors lat=2,lon=2",
     ),
     "compare": ("tegula compare era.zarr copy.zarr", "tegula compare era.zarr::t2m s3://bucket/era.zarr::t2m --exact"),
+    "diff": ("tegula diff era.zarr /mnt/mirror/era.zarr", "tegula diff era.zarr mirror.zarr --html diff.html"),
     "checksum": ("tegula checksum era.zarr", "tegula checksum era.zarr::t2m --quiet"),
     "check": ("tegula check era.zarr", "tegula check era.zarr --repair --dry-run"),
     "jobs": ("tegula jobs list .", "tegula jobs show copy.zarr"),

@@ -74,7 +74,7 @@ class Texts:
         """Read it, and make an array with the codecs in it, if any."""
         try:
             parse = importlib.import_module("tegula.extracts.selections")
-            options = importlib.import_module("tegula.cli.commands.convert")
+            options = importlib.import_module("tegula.cli.encoding")
         except ImportError:  # without typer there is no command line
             raise Skipped from None
         text = case["text"]

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable
 from contextlib import ExitStack
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from tegula.cli.completion import complete_codecs
+from tegula.cli.encoding import (
+    BitRound,
+    Chunks,
+    Codecs,
+    Consolidated,
+    DType,
+    Format,
+    ScaleOffset,
+    Shards,
+    StoreChecksum,
+    consolidated_argument,
+    encoding_options,
+    parse_option,
+)
 from tegula.cli.files import output
-from tegula.cli.help import ENCODING, OUTPUT, WORK
+from tegula.cli.help import OUTPUT, WORK
 from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AllowPickle, AsJson, MissingChunks, QuietButJson, print_json, print_line, print_message
 from tegula.cli.running import Dask, MaxMemory, Part, Resume, VisibleEarly, Workers, resume_argument, runner_options
@@ -29,72 +38,27 @@ from tegula.cli.targets import (
 )
 from tegula.cli.unfinished import done_at
 from tegula.display.layout import columns
-from tegula.errors import SelectionError
 from tegula.extracts.selections import parse_selection
 from tegula.jobs.converting.convert import ConvertReport
 from tegula.jobs.converting.convert import convert as convert_node
 from tegula.runtime.quantities import human_bytes
 
-__all__ = ["convert", "parse_codecs", "parse_lengths", "parse_numbers", "parse_option", "parse_rules"]
+__all__ = ["convert"]
 
-_encoding = partial(typer.Option, rich_help_panel=ENCODING)
 _work = partial(typer.Option, rich_help_panel=WORK)
-
-
-class _Format(StrEnum):
-    zarr1 = "zarr1"
-    zarr2 = "zarr2"
-    zarr3 = "zarr3"
-    bcolz = "bcolz"
-    n5 = "n5"
 
 
 def convert(
     source: Annotated[str, target_argument("SOURCE", "The array, table or group to convert.")],
     target: Annotated[str, target_argument("TARGET", "Where to write: PATH, or PATH::INNER.")],
-    format: Annotated[
-        _Format | None,
-        _encoding(help="Storage format. [default: by the suffix of TARGET, else zarr3]"),
-    ] = None,
-    chunks: Annotated[
-        str | None,
-        _encoding(
-            metavar="N,N,...|DIM=N,...|ARRAY=N,N,...;...|auto",
-            help="Chunk shape, -1 for a whole axis: for all arrays of that number of dimensions, or by dimension "
-            "(time=24,lat=45) or array (tas=24,45,90;model/*=auto). [default: as in SOURCE]",
-        ),
-    ] = None,
-    shards: Annotated[
-        str | None,
-        _encoding(
-            metavar="N,N,...|DIM=N,...|ARRAY=N,N,...;...|auto|none",
-            help="Shard shape, written like --chunks. [default: as in SOURCE]",
-        ),
-    ] = None,
-    codecs: Annotated[
-        str | None,
-        _encoding(
-            metavar="NAME,...|JSON|ARRAY=NAME,...;...|auto|none",
-            help="Codecs for all arrays, or by array (tas=zstd;time=none). [default: as in SOURCE]",
-            autocompletion=complete_codecs,
-        ),
-    ] = None,
-    dtype: Annotated[
-        str | None,
-        _encoding(metavar="TYPE|ARRAY=TYPE;...", help="Data type, such as f4, for numbers. [default: as in SOURCE]"),
-    ] = None,
-    scale_offset: Annotated[
-        str | None,
-        _encoding(
-            metavar="SCALE,OFFSET|ARRAY=SCALE,OFFSET",
-            help="Pack values in --dtype: value = packed * SCALE + OFFSET.",
-        ),
-    ] = None,
-    bitround: Annotated[
-        str | None,
-        _encoding(metavar="BITS|ARRAY=BITS,...", help="Bits of the fraction of floating-point numbers to keep."),
-    ] = None,
-    checksum: Annotated[bool, _encoding("--checksum", help="Store a checksum with each chunk.")] = False,
+    format: Format = None,
+    chunks: Chunks = None,
+    shards: Shards = None,
+    codecs: Codecs = None,
+    dtype: DType = None,
+    scale_offset: ScaleOffset = None,
+    bitround: BitRound = None,
+    checksum: StoreChecksum = False,
     select: Annotated[
         str | None, typer.Option(metavar="SELECTION", help="Convert only this part of an array: ints and slices.")
     ] = None,
@@ -108,10 +72,7 @@ def convert(
     ] = False,
     allow_pickle: AllowPickle = False,
     missing_chunks: MissingChunks = None,
-    consolidated: Annotated[
-        bool | None,
-        _encoding(help="Write consolidated metadata. [default: if SOURCE has it]", show_default=False),
-    ] = None,
+    consolidated: Consolidated = None,
     report_file: Annotated[
         str | None,
         typer.Option(
@@ -144,19 +105,12 @@ def convert(
     """
     # read the options; a mistake in one is an error of the command line
     options = {
-        "format": None if format is None else format.value,
-        "chunks": parse_option(_by_name(parse_lengths), chunks, "--chunks"),
-        "shards": parse_option(_by_name(parse_lengths), shards, "--shards"),
-        "codecs": parse_option(_by_name(parse_codecs), codecs, "--codecs"),
-        "dtype": parse_option(_by_name(str.strip), dtype, "--dtype"),
-        "scale_offset": parse_option(_by_name(parse_numbers), scale_offset, "--scale-offset"),
-        "bitround": parse_option(_by_name(int), bitround, "--bitround"),
-        "checksum": checksum,
+        **encoding_options(format, chunks, shards, codecs, dtype, scale_offset, bitround, checksum=checksum),
         "select": parse_option(parse_selection, select, "--select"),
         "overwrite": overwrite,
         "dry_run": dry_run,
         "verify": verify,
-        "consolidated": "auto" if consolidated is None else consolidated,
+        "consolidated": consolidated_argument(consolidated),
         "visible_early": visible_early,
         "part": part,
         "max_memory": max_memory,
@@ -194,112 +148,6 @@ def convert(
     _print_report(report, as_json, quiet)
     if not report.ok:
         raise typer.Exit(1)
-
-
-def parse_option(parse: Any, text: str | None, option: str) -> Any:
-    """Parse the value of an option that was given, with errors that name the option."""
-    try:
-        return None if text is None else parse(text)
-    except (SelectionError, ValueError, RecursionError) as error:
-        raise typer.BadParameter(str(error), param_hint=option) from error
-
-
-def _by_name(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    return lambda text: parse_rules(text, parse)
-
-
-def parse_rules(text: str, parse: Callable[[str], Any]) -> Any:
-    """Parse one value, or rules ``NAME=VALUE`` separated by ``,`` or ``;``.
-
-    Parameters
-    ----------
-    text : str
-        The value of an option.
-    parse : callable
-        Parses one value.
-
-    Returns
-    -------
-    object
-        The value, or a dict of values by name.
-
-    Raises
-    ------
-    ValueError
-        If a rule has no name or no value, or two rules have the same name.
-
-    Examples
-    --------
-    >>> parse_rules("time=24,lat=45", parse_lengths), parse_rules("tas=24,45,90;lat=90", parse_lengths)
-    ({'time': 24, 'lat': 45}, {'tas': (24, 45, 90), 'lat': 90})
-    >>> parse_rules("tas=shuffle,zstd;*=none", parse_codecs), parse_rules("24,45", parse_lengths)
-    ({'tas': ['shuffle', 'zstd'], '*': False}, (24, 45))
-    """
-    if "=" not in text or text.lstrip()[:1] in ("[", "{", '"'):
-        return parse(text)
-    # commas also separate the numbers of one value: a comma ends a rule only where NAME= follows
-    rules: dict[str, Any] = {}
-    for part in text.split(";"):
-        is_json = re.match(r"[^=]*=\s*[\[{\"]", part)
-        for piece in [part] if is_json else re.split(r",(?=[^,=]*=)", part):
-            if not piece.strip():
-                continue
-            name, equals, value = (word.strip() for word in piece.partition("="))
-            if not (name and equals and value):
-                raise ValueError(f"{piece.strip()!r:.80} is not NAME=VALUE")
-            if name in rules:
-                raise ValueError(f"there are two rules for {name!r:.80}")
-            rules[name] = parse(value)
-    return rules
-
-
-def parse_lengths(text: str) -> Any:
-    """Parse the shape of chunks or shards.
-
-    Examples
-    --------
-    >>> parse_lengths("100,-1"), parse_lengths("100"), parse_lengths("[[3, 4], 5]"), parse_lengths("auto")
-    ((100, -1), 100, [[3, 4], 5], 'auto')
-    """
-    word = text.strip().lower()
-    if word in ("auto", "none"):
-        return "auto" if word == "auto" else False
-    if word.startswith(("[", "{")):
-        return json.loads(text)
-    if not re.fullmatch(r"\s*[+-]?[0-9]{1,18}\s*(,\s*[+-]?[0-9]{1,18}\s*)*,?\s*", word):
-        raise ValueError(f"{text!r:.80} is neither 'auto' nor a comma-separated list of ints")
-    lengths = tuple(int(part) for part in word.split(",") if part.strip())
-    return lengths if "," in word else lengths[0]
-
-
-def parse_numbers(text: str) -> tuple[float, ...]:
-    """Parse numbers separated by commas.
-
-    Examples
-    --------
-    >>> parse_numbers("0.01,273.15")
-    (0.01, 273.15)
-    """
-    return tuple(float(part) for part in text.split(","))
-
-
-def parse_codecs(text: str) -> Any:
-    """Parse names of codecs, or codecs in JSON.
-
-    Examples
-    --------
-    >>> parse_codecs("shuffle,zstd"), parse_codecs('{"name": "zstd", "configuration": {"level": 9}}')
-    (['shuffle', 'zstd'], {'name': 'zstd', 'configuration': {'level': 9}})
-    """
-    word = text.strip()
-    if word in ("auto", "none"):
-        return "auto" if word == "auto" else False
-    if word.startswith(("[", "{", '"')):
-        return json.loads(word)
-    names = [name.strip() for name in word.split(",")]
-    if not all(names):
-        raise ValueError(f"{text!r:.80} is not a comma-separated list of codec names")
-    return names
 
 
 def _print_report(report: ConvertReport, as_json: bool, quiet: bool) -> None:

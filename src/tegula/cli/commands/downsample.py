@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from tegula.arrays.array import Array
-from tegula.cli.commands.convert import parse_codecs, parse_lengths, parse_option, parse_rules
+from tegula.cli.encoding import parse_codecs, parse_lengths, parse_option, parse_rules
 from tegula.cli.help import ENCODING
 from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AsJson, MissingChunks, QuietButJson, print_json, print_line, print_message

@@ -122,6 +122,8 @@ class SyncJob(ArrayJob):
                 made = self._replace(source, prepared, change, made)
             elif not change.is_nothing:
                 made = self._transfer(source, prepared, change, made)
+            elif not change.is_remembered:  # it was found equal
+                change.memory.write(change.known)
             if self.run.verify and made.verified is None:
                 made = replace(made, verified=self._equal(source, prepared))
         with self._lock:
@@ -304,12 +306,12 @@ class SyncJob(ArrayJob):
         if not change.documents:
             return
         memory.write(known)
-        if change.node is None:
-            publish(self.store, path, fmt, metadata, planned.allowed, has_parent=self.has_parent(planned.name))
-            return
         if metadata.dense:  # such a format counts the bytes of its chunks
             counted = replace_metadata(metadata, stored_nbytes=planned.draft.stored.amount_stored()[1], documents={})
             metadata = read_back(fmt, counted, path)
+        if change.node is None:
+            publish(self.store, path, fmt, metadata, planned.allowed, has_parent=self.has_parent(planned.name))
+            return
         _put_documents(self.store, path, fmt, metadata)
 
     def _equal(self, source: Array, planned: Prepared) -> bool:

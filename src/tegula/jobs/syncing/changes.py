@@ -70,6 +70,8 @@ class Change:
         For each chunk of `todo` and `gone` that a chunk of the source leads to: the position of that in `changed`.
     documents : bool
         Whether documents are written.
+    is_remembered : bool
+        Whether `known` is stored.
     overwritten : list of str
         What others have changed in the target, and the sync would overwrite.
     """
@@ -88,6 +90,7 @@ class Change:
     outside: Table
     pairs: tuple[npt.NDArray[np.intp], Table]
     documents: bool
+    is_remembered: bool
     why: list[str] = field(default_factory=list)
     overwritten: list[str] = field(default_factory=list)
 
@@ -257,7 +260,7 @@ class _Finding:
         of_both = self.memory, self.known, self.described, self.wanted, self.node, self.now, self.there
         outside, pairs = self._no_targets, (np.zeros(0, np.intp), self._no_targets)
         chunks = changed, todo, gone, outside, pairs
-        return Change(action, *of_both, *chunks, documents, self.why, self.overwritten)
+        return Change(action, *of_both, *chunks, documents, self.found is not None, self.why, self.overwritten)
 
     def _action(self) -> Action:
         """Decide what becomes of the node that is there, and which memory counts."""

@@ -144,9 +144,9 @@ class Syncing(Job):
         if differs:
             own = known is not None and _digest_of(there) in known.documents
             if not own and not self._force:
-                raise would_overwrite(
-                    "attributes of the group that others have written", location_of(self._store, path)
-                )
+                what = "attributes of the group that others have written"
+                self.refused.append(would_overwrite(what, location_of(self._store, path)))
+                return node
             memory.write(_remembered(there, wanted))
             kept = {key: value for key, value in node.attributes.items() if key == ORDER}
             node = engine.update_documents(self._store, path, node, lambda new: replace_attributes(new, wanted | kept))

@@ -105,6 +105,7 @@ class Memory:
                 sources, targets = (self._table(name, ndim) for name in _TABLES)
                 plain = facts["described"], facts["wanted"], tuple(facts["documents"]), tuple(facts["shape"])
                 return Remembered(*plain, facts["complete"], sources, targets)
+            self._stored = {name: [] for name in _TABLES}  # damaged pieces are written again
         return None
 
     def _table(self, name: str, ndim: int) -> States:
