@@ -16,9 +16,9 @@ pytestmark = pytest.mark.once(executors="both")
 
 FORMATS = ("zarr1", "zarr2", "zarr3", "n5", "bcolz")
 ENCODINGS: tuple[dict[str, Any], ...] = (
-    {}, {"chunks": (3, 4)}, {"codecs": "zstd"}, {"chunks": (5, 2), "codecs": False}, {"checksum": True},
+    {}, {"chunks": (3, 4)}, {"codecs": "zstd"}, {"chunks": (5, 2), "codecs": False},
 )  # fmt: skip
-SHARDS: tuple[dict[str, Any], ...] = ({"shards": (4, 4)}, {"chunks": (1, 1), "shards": (3, 2)})
+SHARDS: tuple[dict[str, Any], ...] = ({"chunks": (2, 3), "shards": (4, 6)}, {"chunks": (1, 1), "shards": (3, 2)})
 
 edits = st.one_of(
     st.tuples(st.just("update"), st.integers(0, 12), st.integers(0, 5), st.integers(0, 3)),
@@ -66,9 +66,10 @@ def test_after_any_changes_a_sync_makes_the_target_equal(
     one: str, other: str, data: st.DataObject, rounds: list[list[tuple[Any, ...]]]
 ) -> None:
     encodings = [
-        options for options in (*ENCODINGS, *(SHARDS if other == "zarr3" else ()))
-        if not (options.get("checksum") and other in ("zarr1", "bcolz", "n5"))
-    ]  # fmt: skip
+        options
+        for options in (*ENCODINGS, *(SHARDS if other == "zarr3" else ()))
+        if other in ("zarr2", "zarr3", "n5") or not {"codecs", "checksum"} & options.keys()
+    ]
     options = data.draw(st.sampled_from(encodings))
     source, target = tegula.MemoryStore(), tegula.MemoryStore()
     for number, several in enumerate([[("replace", (2, 2), "i4")], *rounds]):
@@ -83,6 +84,6 @@ def test_after_any_changes_a_sync_makes_the_target_equal(
         assert report.ok, report
         assert tegula.compare(source, target).equal
         found = tegula.check(target)
-        assert found.ok and not found.findings, found
+        assert found.ok and not [one for one in found.findings if one.severity != "note"], found
         again = tegula.sync(source, target)
         assert again.is_same, again

@@ -33,14 +33,15 @@ def actions(report: tegula.SyncReport) -> dict[str, str]:
 def check_same(source: Any, target: Any) -> None:
     assert tegula.compare(source, target).equal
     found = tegula.check(target)
-    assert found.ok and not found.findings
+    assert found.ok
+    assert not found.findings
 
 
 def check_arrays(source: Any, target: Any) -> None:
     """Check the arrays alone: bcolz has no groups, and so no attributes of one."""
     for path in ("x", "y", "sub/z"):
         assert tegula.compare(tegula.open(source)[path], tegula.open_array(target, path=path)).equal
-    assert not tegula.check(target).findings
+    assert not [found for found in tegula.check(target).findings if found.severity != "note"]  # bytes are counted
 
 
 @pytest.fixture
@@ -54,7 +55,9 @@ def mirror(tmp_path: Path) -> tuple[Path, Path]:
 def test_the_first_sync_copies_everything_and_the_second_nothing(mirror: tuple[Path, Path]) -> None:
     check_same(*mirror)
     again = tegula.sync(*mirror)
-    assert again.is_same and again.ok and not any(array.requests for array in again.arrays)
+    assert again.is_same
+    assert again.ok
+    assert not any(array.requests for array in again.arrays)
 
 
 def test_stored_values_of_a_mirror_are_those_of_the_source(mirror: tuple[Path, Path]) -> None:
@@ -139,10 +142,10 @@ def test_what_others_have_changed_is_named_and_overwritten_by_force_only(mirror:
     # attributes, chunks that are deleted or new, and arrays
     for spoil, what in (
         (lambda: tegula.open(target, mode="r+")["y"].attrs.update(units="km"), "documents"),
-        (lambda: (target / "x" / "c" / "0" / "1").unlink(), "the chunk (0, 1)"),
+        ((target / "x" / "c" / "0" / "1").unlink, "the chunk (0, 1)"),
         (lambda: (target / "x" / "c" / "9").mkdir() or shutil.copy(target / "x/c/0/1", target / "x/c/9/0"), "(9, 0)"),
         (lambda: tegula.open(target, mode="r+").attrs.update(title="mine"), "attributes of the group"),
-        (lambda: (target / "sub" / "z" / "zarr.json").unlink(), "which others have deleted"),
+        ((target / "sub" / "z" / "zarr.json").unlink, "which others have deleted"),
         (lambda: tegula.delete(target / "y") or tegula.create_array(target / "y", data=[1]), "node that no sync"),
     ):
         spoil()
@@ -194,7 +197,8 @@ def test_other_encodings_are_kept_and_written_where_chunks_have_changed(tmp_path
     group["sub/z"].resize(1)
     report = tegula.sync(source, target, verify=True)  # the options are remembered
     assert actions(report) == {"x": "changed", "y": "changed", "sub/z": "changed"}
-    assert report.ok and all(array.verified for array in report.arrays)
+    assert report.ok
+    assert all(array.verified for array in report.arrays)
     check_arrays(source, target)
     now = tegula.open_array(target, path="x")
     assert (now.format, now.chunks, now.shards) == (made.format, made.chunks, made.shards)
@@ -209,7 +213,8 @@ def test_packed_values_are_packed_again(tmp_path: Path) -> None:
     group["y"][2:4] = 0.5
     assert actions(tegula.sync(source, target))["y"] == "changed"
     made = tegula.open(target)["y"]
-    assert made.dtype == "i2" and made.attrs["scale_factor"] == 0.001
+    assert made.dtype == "i2"
+    assert made.attrs["scale_factor"] == 0.001
     np.testing.assert_allclose(made[:] * 0.001, group["y"][:], atol=0.0006)
 
 
@@ -239,7 +244,9 @@ def test_a_dry_run_writes_nothing(mirror: tuple[Path, Path], tmp_path: Path) -> 
     before = {path: path.stat().st_mtime_ns for path in target.rglob("*")}
     tegula.open_group(source, mode="r+")["x"][0] = 3
     report = tegula.sync(source, target, dry_run=True, delete=True)
-    assert report.dry_run and actions(report)["x"] == "changed" and report.arrays[1].requests == 3
+    assert report.dry_run
+    assert actions(report)["x"] == "changed"
+    assert report.arrays[1].requests == 3
     assert {path: path.stat().st_mtime_ns for path in target.rglob("*")} == before
     assert tegula.sync(source, tmp_path / "none.zarr", dry_run=True).arrays[0].action == "new"
     assert not (tmp_path / "none.zarr").exists()
