@@ -275,7 +275,8 @@ def clean_job(
 def discard(store: Store, path: str, *, force: bool = False, plan: Mapping[str, Any] | None = None) -> None:
     """Delete everything that a job has written, and its ledger, but not what it was to replace.
 
-    `plan` says what may have been written if the plan of the job can't be read.
+    `plan` says what may have been written if the plan of the job can't be read. A mirror stays as the sync has left it:
+    the next one continues.
     """
     ledger = Ledger(store, path)
     is_there, stored = ledger.stored_plan()
@@ -283,7 +284,8 @@ def discard(store: Store, path: str, *, force: bool = False, plan: Mapping[str, 
         plan = stored
     if not force:
         refuse_running(store, path)
-    if plan is not None and not ledger.is_done and not ledger.look_for_old():
+    made_anew = plan is not None and plan.get("operation") != "sync"
+    if plan is not None and made_anew and not ledger.is_done and not ledger.look_for_old():
         ledger.forget_units()  # first: a unit with a record would not be done again
         prefix = f"{path}/" if path else ""
         arrays = [f"{prefix}{array['name']}".rstrip("/") for array in plan.get("arrays", ())]

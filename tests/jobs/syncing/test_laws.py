@@ -84,6 +84,7 @@ def test_after_any_changes_a_sync_makes_the_target_equal(
         assert report.ok, report
         assert tegula.compare(source, target).equal
         found = tegula.check(target)
-        assert found.ok and not [one for one in found.findings if one.severity != "note"], found
+        assert found.ok, found
+        assert not [one for one in found.findings if one.severity != "note"], found
         again = tegula.sync(source, target)
         assert again.is_same, again

@@ -16,7 +16,7 @@ from tegula.engine.copying.chunks import copier_of
 from tegula.engine.nodes.creating import read_back
 from tegula.engine.reading.remote import delete_keys
 from tegula.engine.stored.misplaced import refuse_misplaced
-from tegula.errors import ConflictError
+from tegula.errors import ConflictError, UnsupportedError
 from tegula.formats import Format
 from tegula.hierarchy.sources import source_of
 from tegula.jobs.plans import Piece
@@ -39,7 +39,7 @@ from tegula.jobs.syncing.changes import (
 )
 from tegula.jobs.syncing.memory import Memory, Remembered
 from tegula.jobs.syncing.report import SyncedArray
-from tegula.jobs.syncing.states import States, Table, are_in, as_table, boxes_of, no_chunks, within
+from tegula.jobs.syncing.states import Table, are_in, as_table, boxes_of, no_chunks, within
 from tegula.jobs.syncing.work import Syncing
 from tegula.metadata.chunk_grids import cells
 from tegula.metadata.nodes import ArrayMetadata
@@ -79,6 +79,10 @@ class SyncJob(ArrayJob):
         Whether the report says which boxes and attributes have changed.
     synced : dict of str to SyncedArray
         The entries of the report, by path below the source.
+    unfinished : dict of str to int
+        By path, how many units of an array are left to other parts.
+    pieces_found : dict of str to (bool, Piece)
+        In a dry run, by path, whether chunks of the array are to be transferred, and its units.
     """
 
     work_kind = Syncing
@@ -87,8 +91,9 @@ class SyncJob(ArrayJob):
     def __init__(self, *what: Any) -> None:
         super().__init__(*what)
         self.synced: dict[str, SyncedArray] = {}
+        self.unfinished: dict[str, int] = {}
+        self.pieces_found: dict[str, tuple[bool, Piece]] = {}
         self._replaced = set[str]()  # arrays that take the place of another node
-        self._read: dict[str, States] = {}  # the chunks of these, as they were listed
 
     def array(
         self, source: Array, name: str, select: Any = None, *notes: str
@@ -115,16 +120,24 @@ class SyncJob(ArrayJob):
             prepared = replace(prepared, mode="rewrite")
         change = change_of(source, prepared, self.store, path)
         made = self._entry(source, prepared, change)
-        if not self.run.dry_run:
+        if self.run.dry_run:
+            piece = self._piece(source, prepared, change.seen)
+            self.pieces_found[name] = change.action in ("new", "changed"), piece
+        else:
             if change.overwritten and not self.force:
                 raise would_overwrite(" and ".join(change.overwritten), location_of(self.store, path))
             if change.action == "replaced":
+                if self.run.ledger.lasts:
+                    raise UnsupportedError(
+                        "the array has to be replaced as a whole, which parts can't do: run the sync once without part",
+                        path=location_of(self.store, path),
+                    )
                 made = self._replace(source, prepared, change, made)
             elif not change.is_nothing:
                 made = self._transfer(source, prepared, change, made)
             elif not change.is_remembered:  # it was found equal
                 change.memory.write(change.known)
-            if self.run.verify and made.verified is None:
+            if self.run.verify and made.verified is None and name not in self.unfinished:
                 made = replace(made, verified=self._equal(source, prepared))
         with self._lock:
             self.synced[name] = made
@@ -206,6 +219,8 @@ class SyncJob(ArrayJob):
         total = {"read": 0, "written": 0}
         with source_of(source, "longer"):  # compared with the store before the documents are written
             known = self._units(source, planned, change, known, total)
+        if planned.name in self.unfinished:
+            return replace(made, nbytes_read=total["read"], nbytes_written=total["written"])
         self._write_documents(planned, change, path, memory, known)
         delete_keys(self.store, [target.key(tuple(row)) for row in change.outside.tolist()])
         node = engine.read_metadata(self.store, path)
@@ -214,6 +229,8 @@ class SyncJob(ArrayJob):
         known = replace(known, targets=targets, is_complete=True, sources=change.now, shape=node.shape)
         memory.write(replace(known, wanted=change.wanted, documents=(digest_of_documents(node),)))
         engine.forget(self.store, target.prefix)
+        if self.run.plan is not None:
+            self.run.ledger.complete(self.run.plan.pieces[planned.name])
         return replace(made, nbytes_read=total["read"], nbytes_written=total["written"])
 
     def _cut(self, planned: Prepared, change: Change, known: Remembered, path: str) -> Remembered:
@@ -235,17 +252,21 @@ class SyncJob(ArrayJob):
     ) -> Remembered:
         """Write and delete chunks, batch by batch; return what is to be remembered of them."""
         target, memory = planned.draft.stored, change.memory
-        grid = unit_grid(source, planned.axes, planned.draft, self.run.max_memory)
-        piece = Piece(planned.name, planned.draft.shape, grid)
+        piece = self._piece(source, planned, change.seen)
         work = self._work(source, planned, planned.mode, Making(self.store, self.path_of(planned.name)))
         assert isinstance(work, Syncing)
         copies = planned.mode == "copy"
         units = copier_of(source.stored, target).units if copies else target
-        most = max(_LEAST, min(_MOST, _BATCH_BYTES // max(1, units.chunk_nbytes)))
+        divided = self.run.ledger.lasts
+        most = (
+            len(change.todo) + len(change.gone)
+            if divided
+            else max(_LEAST, min(_MOST, _BATCH_BYTES // max(1, units.chunk_nbytes)))
+        )
         left = _Left(change)
         number, done = len(change.todo) + len(change.gone), 0
         pending: Table | None = None
-        for writes, deletes in in_batches(change, units, grid, most):
+        for writes, deletes in in_batches(change, units, piece.grid, most):
             boxes = [(box, chunk if copies else (1, *chunk)) for box, chunk in writes]
             touched = self._touched(source, planned, piece, boxes, writes, deletes)
             if known.is_complete:  # what is there now must not be taken for the work of others
@@ -254,7 +275,10 @@ class SyncJob(ArrayJob):
                 memory.write(known)
             work.some = boxes
             if boxes:
-                amounts, _ = self._done(work, piece, lambda _: None)
+                amounts, others = self._done(work, piece, lambda _: None)
+                if others:
+                    self.unfinished[planned.name] = others.total()
+                    return known
                 total["read"] += amounts["read"]
                 total["written"] += amounts["written"]
             keys = [target.key(tuple(row)) for row in deletes.tolist()]
@@ -270,6 +294,16 @@ class SyncJob(ArrayJob):
             done += len(writes) + len(deletes)
             self._show(planned, done, number)
         return known
+
+    def _piece(self, source: Array, planned: Prepared, seen: str) -> Piece:
+        """Return the units of an array; of a job that is divided, those of its plan."""
+        if self.run.plan is None:
+            grid = unit_grid(source, planned.axes, planned.draft, self.run.max_memory)
+            return Piece(planned.name, planned.draft.shape, grid, source={"state": seen})
+        found = self.run.plan.pieces.get(planned.name)
+        if found is None or found.source["state"] != seen:
+            raise ConflictError("the source has changed since its units were planned", path=source.location)
+        return found
 
     def _show(self, planned: Prepared, done: int, number: int) -> None:
         if self.run.progress is not None:

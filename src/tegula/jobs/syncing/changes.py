@@ -99,6 +99,11 @@ class Change:
         """Whether source and target are in step."""
         return self.action == "same"
 
+    @property
+    def seen(self) -> str:
+        """A digest of the state of the source in which this was found."""
+        return digest(b"".join([self.wanted.encode(), self.now.coords.tobytes(), self.now.states.tobytes()]))
+
 
 def digest_of_documents(node: NodeMetadata) -> str:
     """Return a digest of the documents of a node."""

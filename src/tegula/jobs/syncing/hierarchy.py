@@ -168,7 +168,7 @@ class Syncing(Job):
     def _sweep(self) -> None:
         """Find the nodes that only the target has, and delete them if that is wanted."""
         seen = self._seen | {*self._report.failed}
-        if not self._store.listable:
+        if not self._store.listable or self._arrays.unfinished:
             return
         for name in sorted(self._containers):
             path = self._arrays.path_of(name)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import ExitStack, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tegula import engine
@@ -19,6 +20,7 @@ from tegula.formats import find_format
 from tegula.formats.documents import load
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.walking import node_at, with_known_members
+from tegula.jobs.ledger import share_of
 from tegula.jobs.recording import claimed
 from tegula.jobs.rewriting.array_job import Run
 from tegula.jobs.rewriting.memory import bounded, memory_of
@@ -29,6 +31,7 @@ from tegula.jobs.rewriting.targets import Layout
 from tegula.jobs.runners.runner import running
 from tegula.jobs.syncing.array_job import SyncJob
 from tegula.jobs.syncing.hierarchy import Syncing
+from tegula.jobs.syncing.parts import divided, end_parts, finish_parts
 from tegula.jobs.syncing.report import SyncedArray, SyncReport
 from tegula.jobs.units import Progress, one_at_a_time
 from tegula.metadata.nodes import NodeMetadata
@@ -80,6 +83,7 @@ def sync(
     target_storage_options: Mapping[str, Any] | None = None,
     runner: Any = None,
     workers: int | None = None,
+    part: tuple[int, int] | None = None,
     max_memory: int | str | None = None,
 ) -> SyncReport:
     """Make a target hold what a source holds, and transfer only what has changed since the last sync.
@@ -128,6 +132,9 @@ def sync(
         Settings of the target's storage; by default those of `source` if both URLs name the same bucket.
     runner, workers : optional
         How the work is done, as for `tegula.convert`.
+    part : (int, int), optional
+        Do one part of several, as for `tegula.convert`: the last part to finish completes the target. The source must
+        stay the same from the first to the last part.
     max_memory : int or str, optional
         Maximum memory for values in each worker, in bytes or as ``"2GB"``.
 
@@ -166,7 +173,7 @@ def sync(
     }  # fmt: skip
     return _synced(
         source, target, format, arguments, checksum, path, delete, force, dry_run, verify, progress, allow_pickle,
-        missing_chunks, consolidated, storage_options, target_storage_options, runner, workers, max_memory,
+        missing_chunks, consolidated, storage_options, target_storage_options, runner, workers, part, max_memory,
         detailed=dry_run,
     )  # fmt: skip
 
@@ -215,7 +222,7 @@ def diff(
     """
     return _synced(
         source, target, format, {}, False, path, delete, False, True, False, None, allow_pickle, missing_chunks, "auto",
-        storage_options, target_storage_options, None, None, None, detailed=True,
+        storage_options, target_storage_options, None, None, None, None, detailed=True,
     )  # fmt: skip
 
 
@@ -238,6 +245,7 @@ def _synced(
     target_options: Any,
     runner: Any,
     workers: int | None,
+    part: Any,
     max_memory: Any,
     *,
     detailed: bool,
@@ -264,27 +272,40 @@ def _synced(
         is_remembered = not given
         given = given or _options_of(store, path)
         layout = _layout(fmt, node, given, consolidated)
-        guard: AbstractContextManager[Any] = nullcontext() if dry_run else claimed(store, path)
-        with (
-            bounded(memory),
-            running(None if dry_run else runner, None if dry_run else workers, node.store, store) as who,
-            guard,
-        ):
-            run = Run(who, dry_run=dry_run, verify=verify, progress=one_at_a_time(progress), max_memory=memory,
-                      two_passes=False)  # fmt: skip
-            if not dry_run:
+        run = Run(dry_run=dry_run, verify=verify, progress=one_at_a_time(progress), max_memory=memory, two_passes=False)
+
+        def walked(run: Run) -> tuple[SyncJob, Syncing, ConvertReport]:
+            arrays = SyncJob(store, path, layout, run, ConvertReport(fmt.name, run.dry_run))
+            arrays.force, arrays.detailed = force, detailed
+            job = Syncing(arrays, delete=delete, remembered=is_remembered)
+            return arrays, job, job.run(node)
+
+        with bounded(memory), ExitStack() as stack:
+            if dry_run:
+                arrays, job, found = walked(run)
+            else:
+                who = stack.enter_context(running(runner, workers, node.store, store))
+                run = replace(run, runner=who)
+                if part is None:
+                    end_parts(store, path)
+                    stack.enter_context(claimed(store, path))
+                else:
+                    planned = walked(replace(run, dry_run=True, verify=False, progress=None))[0]
+                    ledger, plan = stack.enter_context(divided(store, path, share_of(part), node, planned.pieces_found))
+                    run = replace(run, ledger=ledger, plan=plan)
                 _note_options(store, path, given)
-            for number in range(_RUNS):
-                arrays = SyncJob(store, path, layout, run, ConvertReport(fmt.name, dry_run))
-                arrays.force, arrays.detailed = force, detailed
-                job = Syncing(arrays, delete=delete, remembered=is_remembered)
-                found = job.run(node)
-                if not job.is_changing or dry_run or number + 1 == _RUNS:
-                    break
-                node = with_known_members(node_at(source, missing_chunks=missing_chunks, allow_pickle=allow_pickle,
-                                                  storage_options=options))  # fmt: skip
-            if not dry_run:
+                for number in range(_RUNS):
+                    arrays, job, found = walked(run)
+                    if not job.is_changing or part is not None or number + 1 == _RUNS:
+                        break
+                    node = with_known_members(
+                        node_at(
+                            source, missing_chunks=missing_chunks, allow_pickle=allow_pickle, storage_options=options
+                        )
+                    )
                 _note_options(store, path, given)
+                if part is not None and not (arrays.unfinished or found.failed or job.refused):
+                    finish_parts(ledger)
         if job.refused:
             raise job.refused[0]
     return SyncReport(
@@ -300,6 +321,7 @@ def _synced(
         found.notes,
         job.is_changing,
         time.perf_counter() - start,
+        sum(arrays.unfinished.values()),
     )
 
 
