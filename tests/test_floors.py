@@ -143,6 +143,7 @@ INNER: dict[str, dict[str, set[str]]] = {
         "rewriting": {"", "runners"},
         "converting": {"", "rewriting", "runners"},
         "downsampling": {"", "rewriting", "runners"},
+        "syncing": {"", "rewriting", "runners"},
     },
     "bcolz": {
         "": {"carrays", "ctables", "evaluating"},

@@ -21,6 +21,7 @@ from tegula.stores.capabilities import (
     Reclaiming,
     Renaming,
     Revalidating,
+    StateListing,
     UnreachableNames,
     unchanged,
 )
@@ -53,6 +54,20 @@ class CapabilityTests(Suite):
 
             run_together([enter] * 3)
             assert set(most) == {1}
+
+    def test_listed_states_are_those_of_generations_and_change_with_values(self) -> None:
+        with self.store(StateListing) as store:
+            generations = {key: store.set(key, value) for key, value in (("a/b", b"1"), ("a/c/d", b"22"), ("e", b""))}
+            listed = {key: (nbytes, state) for key, nbytes, state in store.list_states("a/")}
+            assert {key: nbytes for key, (nbytes, _) in listed.items()} == {"a/b": 1, "a/c/d": 2}
+            assert all(state in (0, store.state_of(generations[key])) for key, (_, state) in listed.items())
+            store.set("a/b", b"2")
+            now = {key: state for key, _, state in store.list_states("a/")}
+            assert now["a/c/d"] == listed["a/c/d"][1]
+            assert not now["a/b"] or now["a/b"] != listed["a/b"][1]
+            assert store.state_of(store.get("a/b", with_generation=True)[1]) == now["a/b"]
+            with raises(StoreError):
+                [*store.list_states("a")]
 
     def test_a_copied_value_is_that_of_the_other_key(self) -> None:
         with self.store(Copying) as store:

@@ -158,13 +158,13 @@ def sync(
     --------
     >>> import numpy as np, tegula
     >>> source, target = tegula.MemoryStore(), tegula.MemoryStore()
-    >>> tegula.save(source, x=np.arange(6), chunks=2)
+    >>> x = tegula.create_array(source, data=np.arange(6), chunks=2)
     >>> tegula.sync(source, target).arrays[0].action
     'new'
-    >>> tegula.open_array(source, path="x", mode="r+")[3] = 30
+    >>> x[3] = 30
     >>> tegula.sync(source, target).arrays[0]
-    <tegula.SyncedArray '/x' changed: 1 chunk is changed>
-    >>> tegula.open(target)["x"][:]
+    <tegula.SyncedArray '/' changed: 1 chunk is changed>
+    >>> tegula.open(target)[:]
     array([ 0,  1,  2, 30,  4,  5])
     """
     arguments: dict[str, Any] = {
@@ -210,14 +210,13 @@ def diff(
     --------
     >>> import numpy as np, tegula
     >>> source, target = tegula.MemoryStore(), tegula.MemoryStore()
-    >>> tegula.save(source, x=np.arange(6), chunks=2)
+    >>> x = tegula.create_array(source, data=np.arange(6), chunks=2)
     >>> report = tegula.sync(source, target)
-    >>> x = tegula.open_array(source, path="x", mode="r+")
     >>> x[3:] = 30
     >>> x.attrs["units"] = "m"
     >>> print(tegula.diff(source, target))
     1 array, 1 changed, 2 chunks to write, ... of the source have changed
-    changed: /x: 2 chunks are changed; attribute 'units' is new
+    changed: /: 2 chunks are changed; attribute 'units' is new
       [2:6]
     """
     return _synced(

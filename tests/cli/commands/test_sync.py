@@ -1,0 +1,99 @@
+"""``tegula sync`` and ``tegula diff``."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import tegula
+from tegula.cli.program import app
+
+
+def run(*arguments: Any, code: int = 0) -> Any:
+    result = CliRunner().invoke(app, [*map(str, arguments)])
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Path, Path]:
+    group = tegula.create_group(tmp_path / "a", format="zarr2")
+    group.create_array("x", data=np.arange(6), chunks=2)
+    group.create_array("y", data=[0.0])
+    return tmp_path / "a", tmp_path / "b"
+
+
+def test_what_has_changed_is_printed(pair: tuple[Path, Path]) -> None:
+    lines = run("sync", *pair).stdout.splitlines()
+    assert lines[:3] == ["new: / (group)", "new: /x: it is not there", "new: /y: it is not there"]
+    assert lines[-1].startswith("2 arrays, 2 new, 1 group new or changed, ")
+    assert run("diff", *pair).stdout == "2 arrays, nothing to do\n"
+    array = tegula.open_array(pair[0] / "x", mode="r+")
+    array[3] = 9
+    array.attrs["units"] = "m"
+    told = ["changed: /x: 1 chunk is changed; attribute 'units' is new", "  [2:4]"]
+    assert run("diff", *pair, code=1).stdout.splitlines()[:2] == told
+    assert run("sync", *pair, "--dry-run").stdout.splitlines()[:2] == told
+    output = json.loads(run("sync", *pair, "--json", "--verify").stdout)
+    assert (output["ok"], [array["action"] for array in output["arrays"]]) == (True, ["changed", "same"])
+    assert output["arrays"][0]["chunks_written"] == 1
+    assert run("sync", *pair, "-q").output == ""
+    assert tegula.compare(*pair).equal
+
+
+def test_options_of_convert_are_taken_once(pair: tuple[Path, Path]) -> None:
+    run("sync", *pair, "--format", "zarr3", "--chunks", "x=3", "--codecs", "zstd")
+    run("sync", *pair)
+    assert (tegula.open(pair[1])["x"].format, tegula.open(pair[1])["x"].chunks) == ("zarr3", (3,))
+
+
+def test_what_others_have_changed_is_overwritten_by_force_only(pair: tuple[Path, Path]) -> None:
+    run("sync", *pair)
+    tegula.open_array(pair[1] / "x", mode="r+")[0] = 5
+    result = run("sync", *pair, code=1)
+    assert "the chunk (0,) that others have changed" in result.stderr
+    assert run("diff", *pair, code=1).stdout.splitlines()[1] == "  overwritten: the chunk (0,) that others have changed"
+    run("sync", *pair, "--force")
+    assert tegula.compare(*pair).equal
+
+
+def test_nodes_that_are_gone_are_deleted_if_that_is_wanted(pair: tuple[Path, Path]) -> None:
+    run("sync", *pair)
+    tegula.delete(pair[0] / "y")
+    assert "only in the target: /y" in run("sync", *pair).stdout
+    assert "deleted: /y" in run("sync", *pair, "--delete").stdout
+    assert [*tegula.open(pair[1])] == ["x"]
+
+
+def test_a_report_in_html_has_everything(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    run("diff", *pair, "--html", tmp_path / "diff.html", "-q", code=1)
+    text = (tmp_path / "diff.html").read_text()
+    assert "it is not there" in text
+    assert "[0:6]" in text
+
+
+def test_parts_complete_the_target_together(pair: tuple[Path, Path]) -> None:
+    for part in ("1/2", "2/2"):
+        run("sync", *pair, "--part", part)
+    assert tegula.compare(*pair).equal
+
+
+def test_a_watch_syncs_again_and_again(pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        assert tegula.compare(*pair).equal
+        if len(pauses) == 3:
+            raise KeyboardInterrupt
+        tegula.open_array(pair[0] / "x", mode="r+")[0] = len(pauses)
+
+    monkeypatch.setattr(time, "sleep", pause)
+    CliRunner().invoke(app, ["sync", *map(str, pair), "--watch", "0.5"])
+    assert pauses == [0.5] * 3
