@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from tegula.runtime.deferred import matcher
 from tegula.runtime.frozen import Frozen
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = [
     "BCOLZ_KEYS",
@@ -21,6 +28,7 @@ __all__ = [
 ]
 
 _NUMBER = matcher(r"0|[1-9][0-9]{0,18}")
+_DIGITS = "(?:0|[1-9][0-9]{0,17})"
 
 
 class ChunkKeyEncoding(Frozen):
@@ -97,6 +105,40 @@ class ChunkKeyEncoding(Frozen):
             return None
         coords = (*map(int, parts), *(0,) * (ndim - len(parts)))
         return coords[::-1] if self.is_reversed else coords
+
+    def decode_many(self, keys: Sequence[str], ndim: int, before: str = "") -> npt.NDArray[np.int64] | None:
+        """Return the coordinates of many chunks at once, one in a row; ``None`` if one of the keys may be no chunk's.
+
+        `before` is text in front of each key.
+
+        Examples
+        --------
+        >>> default_keys().decode_many(["a/c/0/12", "a/c/3/4"], 2, "a/")
+        array([[ 0, 12],
+               [ 3,  4]])
+        >>> default_keys().decode_many(["c/0/1", "c/0/x"], 2) is None
+        True
+        """
+        if not ndim or self.digits or not keys:
+            return None
+        width = 1 if self.first_only else ndim
+        start, separator = before + self.prefix, self.separator if width > 1 else ""
+        text = "\n".join(keys) + "\n"
+        if not _many(start, separator, self.suffix, width).fullmatch(text):
+            return None
+        text = f"\n{text}".replace(f"\n{start}", "\n").replace(f"{self.suffix}\n", "\n")
+        found = np.fromstring(text.replace(separator, " ") if separator else text, np.int64, sep=" ")
+        found = found.reshape(len(keys), width)
+        if self.first_only:
+            found = np.pad(found, ((0, 0), (0, ndim - 1)))
+        return np.ascontiguousarray(found[:, ::-1]) if self.is_reversed else found
+
+
+@lru_cache(64)
+def _many(start: str, separator: str, suffix: str, width: int) -> re.Pattern[str]:
+    """Return the pattern of lines with a key in each."""
+    more = rf"(?:{re.escape(separator)}{_DIGITS}){{{width - 1}}}" if width > 1 else ""
+    return re.compile(rf"(?>{re.escape(start)}{_DIGITS}{more}{re.escape(suffix)}\n)*+")
 
 
 @lru_cache(64)

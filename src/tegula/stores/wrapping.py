@@ -262,7 +262,7 @@ _WRAPPERS: list[tuple[Callable[[Store], bool], type[WrappingStore]]] = [
     (lambda store: type(store).get_many is not Store.get_many, _Batching),
     (lambda store: isinstance(store, Ranged), _Ranged),
     (lambda store: isinstance(store, Revalidating), _Revalidating),
-    (lambda store: isinstance(store, StateListing), _StateListing),
+    (lambda store: isinstance(store, StateListing) and store.listable, _StateListing),
     (lambda store: isinstance(store, Locking), _Locking),
     (lambda store: isinstance(store, BlockedKeys), _BlockedKeys),
     (lambda store: isinstance(store, EmptyDirectories), _EmptyDirectories),

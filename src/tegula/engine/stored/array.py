@@ -379,23 +379,31 @@ class StoredArray(frozen.Frozen):
             sizes = pool.gather(self.store.size, [key for _, key in some], self.store.concurrency)
             yield from ((coords, key, size) for (coords, key), size in zip(some, sizes) if size is not None)
 
-    def chunk_states(self) -> Iterator[tuple[tuple[int, ...], int, int]]:
-        """Yield grid coordinates, length and state of each stored chunk, in no particular order.
+    def chunk_states(self) -> Iterator[tuple[Any, list[tuple[int, int]]]]:
+        """Yield the grid coordinates of some stored chunks, and the length and state of each, in no particular order.
 
         A state is a number below 2**64, another one whenever the value is; 0 if it is not known. Stores whose
         listings have no states are asked for generations, if these do not take the value itself, else for values.
         """
-        store = self.store
+        store, keys, ndim = self.store, self.metadata.keys, self.metadata.ndim
         if isinstance(store, StateListing) and store.listable:
-            keys, start, ndim = self.metadata.keys, len(self.prefix), self.metadata.ndim
-            for key, nbytes, state in store.list_states(self.chunk_prefix):
-                if (coords := keys.decode(key[start:], ndim)) is not None:
-                    yield coords, nbytes, state
+            listed = store.list_states(self.chunk_prefix)
+            while entries := [*islice(listed, _FEW)]:
+                states = [(nbytes, state) for _, nbytes, state in entries]
+                coords: Any = keys.decode_many([key for key, _, _ in entries], ndim, self.prefix)
+                if coords is None:  # some are no chunks
+                    every = [keys.decode(key[len(self.prefix) :], ndim) for key, _, _ in entries]
+                    coords = [one for one in every if one is not None]
+                    states = [state for one, state in zip(every, states) if one is not None]
+                if states:
+                    yield coords, states
             return
         chunks = self.stored_chunks()
         while some := [*islice(chunks, _FEW)]:
-            found = pool.gather(partial(state_in, store), [key for _, key in some], store.concurrency)
-            yield from ((coords, *state) for (coords, _), state in zip(some, found) if state is not None)
+            answers = pool.gather(partial(state_in, store), [key for _, key in some], store.concurrency)
+            found = [(coords, state) for (coords, _), state in zip(some, answers) if state is not None]
+            if found:
+                yield [coords for coords, _ in found], [state for _, state in found]
 
     def amount_stored(self) -> tuple[int, int]:
         """Count the stored chunks (shards, if there are any) and their bytes, by listing the store."""

@@ -77,16 +77,15 @@ def no_chunks(ndim: int) -> States:
 
 def listed(array: StoredArray) -> States:
     """Return the states of all stored chunks of an array, by one listing; those outside its grid are among them."""
-    ndim, coords, states, sizes = array.metadata.ndim, column("q"), column("Q"), column("q")
-    for chunk, nbytes, state in array.chunk_states():
-        coords.extend(chunk)
-        states.append(state)
-        sizes.append(nbytes)
-    table = np.frombuffer(coords, np.int64).reshape(len(states), ndim) if len(states) else np.empty((0, ndim), np.int64)
-    columns = [np.frombuffer(one, kind) for one, kind in ((states, np.uint64), (sizes, np.int64))] if states else []
-    if not columns:
+    ndim, states, sizes = array.metadata.ndim, column("Q"), column("q")
+    tables = list[Table]()
+    for coords, some in array.chunk_states():
+        tables.append(np.array(coords, np.int64).reshape(len(some), ndim))
+        sizes.extend(nbytes for nbytes, _ in some)
+        states.extend(state for _, state in some)
+    if not tables:
         return no_chunks(ndim)
-    return _sorted(table, *columns)
+    return _sorted(np.concatenate(tables), np.frombuffer(states, np.uint64), np.frombuffer(sizes, np.int64))
 
 
 def _sorted(coords: Table, states: npt.NDArray[Any], sizes: npt.NDArray[Any]) -> States:
