@@ -17,7 +17,7 @@ from tegula.stores import LocalStore
 pytestmark = pytest.mark.once(executors="both")
 
 
-def new_source(target: Any, format: str = "zarr3") -> tegula.Group:
+def new_source(target: Any, format: Any = "zarr3") -> tegula.Group:
     """A group with three arrays, of which one is in a group."""
     group = tegula.create_group(target, format=format, attributes={"title": "first"})
     group.create_array("x", data=np.arange(55).reshape(11, 5), chunks=(2, 2))
