@@ -14,7 +14,7 @@ from tegula.cli.encoding import (
     Codecs,
     Consolidated,
     DType,
-    Format,
+    EncodingFormat,
     ScaleOffset,
     Shards,
     StoreChecksum,
@@ -22,7 +22,7 @@ from tegula.cli.encoding import (
     encoding_options,
 )
 from tegula.cli.files import output
-from tegula.cli.help import OUTPUT
+from tegula.cli.help import ENCODING, OUTPUT
 from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AllowPickle, AsJson, MissingChunks, QuietButJson, print_json, print_line, print_message
 from tegula.cli.running import Dask, MaxMemory, Part, Workers, runner_options
@@ -35,6 +35,13 @@ __all__ = ["diff", "sync"]
 
 Source = Annotated[str, target_argument("SOURCE", "The array, table or group to sync from.")]
 Mirror = Annotated[str, target_argument("TARGET", "The mirror: PATH, or PATH::INNER.")]
+MirrorFormat = Annotated[
+    EncodingFormat | None,
+    typer.Option(
+        rich_help_panel=ENCODING,
+        help="Storage format. [default: that of TARGET, else by its suffix, else that of SOURCE]",
+    ),
+]
 Delete = Annotated[bool, typer.Option("--delete", help="Delete what SOURCE no longer has.")]
 Html = Annotated[
     str | None, typer.Option("--html", rich_help_panel=OUTPUT, metavar="FILE", help="Write the report as HTML, too.")
@@ -44,7 +51,7 @@ Html = Annotated[
 def sync(
     source: Source,
     target: Mirror,
-    format: Format = None,
+    format: MirrorFormat = None,
     chunks: Chunks = None,
     shards: Shards = None,
     codecs: Codecs = None,
@@ -111,7 +118,7 @@ def sync(
 def diff(
     source: Source,
     target: Mirror,
-    format: Format = None,
+    format: MirrorFormat = None,
     delete: Delete = False,
     html: Html = None,
     as_json: AsJson = False,
