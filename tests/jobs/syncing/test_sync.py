@@ -171,6 +171,13 @@ def test_a_copy_made_by_other_means_becomes_a_mirror_if_it_is_equal(mirror: tupl
     shutil.copytree(source, copied)
     assert tegula.sync(source, copied).is_same
     check_same(source, copied)
+    moved = tmp_path / "moved.zarr"
+    shutil.copytree(copied, moved)  # with what it remembers, which is about other files
+    assert tegula.sync(source, moved).is_same
+    tegula.open_group(source, mode="r+")["x"][5] = 1
+    assert actions(tegula.sync(source, moved))["x"] == "changed"
+    check_same(source, moved)
+    tegula.sync(source, copied)
     other = tmp_path / "other.zarr"
     shutil.copytree(source, other)
     tegula.open(other, mode="r+")["x"][0, 0] = 5

@@ -214,12 +214,20 @@ class _Finding:
         self.now, self.there = now, there
         self.described, self.wanted = described, wanted
         self.known = Remembered(sources=no_chunks(source.ndim), targets=no_chunks(planned.draft.ndim))
-        self.found, self.why, self.overwritten = known, list[str](), list[str]()
+        self.found = None if known is not None and self._is_of_another(known) else known
+        self.why, self.overwritten = list[str](), list[str]()
         self.target = planned.draft.stored
         self.copies = planned.mode == "copy"
         self.copier = copier_of(source.stored, self.target) if self.copies else None
         self.same_units = self.copier is not None and self.copier.units is source.stored
         self.fills = stores_all(self.target) or not same_fill(source, planned.draft, planned.target.precision)
+
+    def _is_of_another(self, known: Remembered) -> bool:
+        """Return whether no chunk is as it was left, so that the memory was copied along with a mirror."""
+        targets = known.targets
+        if not known.is_complete or not len(targets) or targets.coords.shape[1] != self.there.coords.shape[1]:
+            return False
+        return not (targets.at(self.there.coords) == self.there.states).any() and len(self.there) > 0
 
     def change(self) -> Change:
         """Compare everything."""
