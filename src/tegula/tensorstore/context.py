@@ -418,7 +418,6 @@ class Bindings:
         home = self._home
         if home is not None:
             self._explicit = {name: self._explicit.get(name) or home[kind] for name, kind in self._kinds.items()}
-            self._home = None
         return self._explicit
 
     def take(self, members: dict[str, Any], *, only_if_given: Set[str] = frozenset()) -> None:
@@ -446,7 +445,9 @@ class Bindings:
         return KINDS[self._kinds[name]]
 
     def home(self, context: Context) -> Context:
-        """Return the context to bind to: the spec's own with `context` as its parent, or else `context`."""
+        """Return the context that resources are bound to, or will be: the spec's own below `context`, or `context`."""
+        if self._home is not None:
+            return self._home
         return context if self.context is None else Context(self.context, parent=context)
 
     def bound(self, home: Context) -> Bindings:

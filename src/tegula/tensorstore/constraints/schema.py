@@ -222,6 +222,13 @@ class Schema(Constraints, Indexable):
                 getattr(self, f"_set_{name}")(value)
         return self
 
+    def _without(self, *names: str) -> Schema:
+        """Return a copy without constraints on some properties."""
+        new = self.copy()
+        for name in names:
+            setattr(new, f"_{name}", None)
+        return new
+
     def _merge(self, other: Schema) -> None:
         """Add the constraints of another schema."""
         self._put(**{name: getattr(other, f"_{name}") for name in _OWN})

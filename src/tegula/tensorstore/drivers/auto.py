@@ -10,9 +10,10 @@ from tegula.stores import Store
 from tegula.stores.targets.paths import local_path
 from tegula.tensorstore.drivers.stored import StoredSpec
 from tegula.tensorstore.errors import invalid, status
+from tegula.tensorstore.index.transform import IndexTransform
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import Driver, Opening, OpenMode, SpecMember, find_driver
-from tegula.tensorstore.spec.spec import Spec
+from tegula.tensorstore.spec.interface import Driver, Opening, OpenMode, SpecMember
+from tegula.tensorstore.spec.spec import Spec, read_spec
 from tegula.views import documents, specs
 
 __all__ = ["AutoSpec"]
@@ -50,18 +51,17 @@ class AutoSpec(StoredSpec):
         """Return the last component of the URL."""
         return "auto:"
 
-    def open(self, request: Opening) -> Driver:
+    def open_view(self, request: Opening) -> tuple[Driver, IndexTransform | None]:
         kvstore = self.opened_kvstore(request)
         document = _document_of_view(kvstore)
         if document is None:
-            members: dict[str, Any] = {"kvstore": self.kvstore}
-            driver_spec = find_driver(self._detect_scheme(kvstore))
-        else:  # with its transform, as the only layer of a stack
-            members = {"layers": [document], "dtype": document.get("dtype")}
-            driver_spec = find_driver("stack")
-        spec = driver_spec.from_json(members).merge(schema=self.schema)
-        spec.bindings.take_over(self.bindings)
-        return Spec._of(spec.bound(request.context), None)._open(request)[0]
+            document = {"driver": self._detect_scheme(kvstore), "kvstore": self.kvstore}
+        spec = Spec._of(*read_spec(document))._merged(schema=self.schema)
+        spec._driver.bindings.take_over(self.bindings)
+        return spec._bound(self.bindings.home(request.context))._open(request)
+
+    def open(self, request: Opening) -> Driver:
+        return self.open_view(request)[0]
 
     def _detect_scheme(self, kvstore: KvStore) -> str:
         """Return the URL scheme of the only format whose keys exist."""

@@ -169,6 +169,10 @@ class Zarr3Spec(KeyedSpec):
         rank, domain = self.schema.rank, self.get_domain()
         return domain.rank if rank is None and domain is not None else rank
 
+    def get_domain(self) -> IndexDomain | None:
+        known = self.schema.rank, self.constraints.shape, self.constraints.names
+        return None if all(value is None for value in known) else super().get_domain()
+
     def get_dimension_units(self) -> Units | None:
         units = merged_units(self.constraints.units, self.schema.dimension_units)
         rank = self.get_rank() if self.constraints.rank is None else self.constraints.rank
@@ -213,7 +217,7 @@ class Zarr3Spec(KeyedSpec):
             label or ("" if name == "" else None)
             for label, name in zip(domain.labels[:rank], constraints.names or (None,) * rank)
         ]
-        attributes = dict(constraints.attributes)
+        attributes = {name: value for name, value in constraints.attributes.items() if name != _UNITS}
         if any(unit is not None for unit in units or ()):
             attributes[_UNITS] = units_to_json(units or ())
         document = {

@@ -468,3 +468,7 @@ class DriverSpec(ABC):
     @abstractmethod
     def open(self, request: Opening) -> Driver:
         """Open or create the array."""
+
+    def open_view(self, request: Opening) -> tuple[Driver, IndexTransform | None]:
+        """Open or create the array; return its driver, and the view of it that this spec describes (None for all)."""
+        return self.open(request), None

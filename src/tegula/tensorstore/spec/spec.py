@@ -29,7 +29,7 @@ from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import FLAGS, Driver, DriverSpec, Opening, OpenMode, find_driver, recheck
 from tegula.tensorstore.spec.urls import driver_json_of_url, url_of
 
-__all__ = ["OpenMode", "Spec"]
+__all__ = ["OpenMode", "Spec", "read_spec"]
 
 _MODES = frozenset(("open_mode", *FLAGS))
 _SCHEMA = ("rank", "dtype", "domain", "shape", "chunk_layout", "codec", "fill_value", "dimension_units", "schema")
@@ -102,14 +102,14 @@ class Spec(Indexable):
             self._driver, self._view = json._driver, json._view
             return
         if type(json) is not dict and isinstance(json, (str, os.PathLike)):
-            self._driver, self._view = _read(obj(driver_json_of_url(json)))
+            self._driver, self._view = read_spec(obj(driver_json_of_url(json)))
             return
         members = obj(to_json_value(json))
         # specs are cached, as programs open the same arrays many times
         key = marshal.dumps(members, _MARSHAL_VERSION)  # unlike ==, it distinguishes 1, 1.0 and true
         known = _known.get(key)
         if known is None:
-            known = _read(members)
+            known = read_spec(members)
             if known[0].is_plain and len(key) <= _MAX_KEY_BYTES and b"context" not in key:
                 if len(_known) >= _MAX_ENTRIES:
                     _known.clear()
@@ -277,12 +277,12 @@ class Spec(Indexable):
     def _open(self, request: Opening) -> tuple[Driver, IndexTransform | None]:
         """Open the array; return its driver, and the transform from the domain of the spec (None for the identity)."""
         try:
-            driver = self._driver.open(request)
+            driver, below = self._driver.open_view(request)
         except TegulaError as error:
             raise annotate(error, f'Error opening "{self._driver.name}" driver') from error
         if self._view is None:
-            return driver, None
-        full_view = identity(driver.domain)
+            return driver, below
+        full_view = identity(driver.domain) if below is None else below
         return driver, None if self._view == full_view else compose(full_view, self._view)
 
     def _bound(self, context: Context) -> Spec:
@@ -291,8 +291,18 @@ class Spec(Indexable):
     def _stripped(self) -> Spec:
         return Spec._of(self._driver.stripped(), self._view)
 
-    def _merged(self, **options: Any) -> Spec:
-        return Spec._of(self._driver.merge(**options), self._view)
+    def _merged(self, *, schema: Schema | None = None, **options: Any) -> Spec:
+        """Return the spec with further constraints on the view; the other options are those of `DriverSpec.merge`."""
+        view, wanted = self._view, schema
+        if wanted is not None and wanted._is_empty:
+            wanted = None
+        if wanted is not None and view is not None:
+            wanted = _schema_outward(wanted, view)
+        driver = self._driver.merge(schema=wanted, **options)
+        # with the constraints, the domain may be known
+        return Spec._of(
+            driver, _identity_view(driver) if view is None and wanted is not None and wanted.domain else view
+        )
 
     # --- JSON
 
@@ -337,7 +347,7 @@ class Spec(Indexable):
         return Spec._of, (self._driver, self._view)
 
 
-def _read(members: dict[str, Any]) -> tuple[DriverSpec, IndexTransform | None]:
+def read_spec(members: dict[str, Any]) -> tuple[DriverSpec, IndexTransform | None]:
     """Read the JSON of a spec and remove its members."""
     name = members.pop("driver", MISSING)
     if not isinstance(name, str):
@@ -346,11 +356,7 @@ def _read(members: dict[str, Any]) -> tuple[DriverSpec, IndexTransform | None]:
     kind = find_driver(name)
     view = _take_view(members)
     driver = kind.from_json(members)
-    # the view of the base of a cast becomes the view of the cast
-    inner: IndexTransform | None = getattr(driver, "inner_view", None)
-    if inner is None:
-        return driver, _identity_view(driver) if view is None else view
-    return driver, inner if view is None else compose(inner, view)
+    return driver, _identity_view(driver) if view is None else view
 
 
 def _take_view(members: dict[str, Any]) -> IndexTransform | None:
@@ -383,30 +389,22 @@ def _updated(spec: Spec, options: dict[str, Any]) -> Spec:
         changes["kvstore"] = kvstore
     if options.pop("minimal_spec", False):
         changes["minimal"] = True
-    # constraints, converted to the coordinates of the array
-    constraints = {name: options.pop(name) for name in _SCHEMA if name in options}
-    schema: Schema | None = None
-    if constraints:
-        schema = Schema(**constraints)
-        changes["schema"] = schema if spec._view is None else _schema_outward(schema, spec._view)
+    if constraints := {name: options.pop(name) for name in _SCHEMA if name in options}:
+        changes["schema"] = Schema(**constraints)
     # resources are bound last
     binding = {name: options.pop(name) for name in ("unbind_context", "strip_context", "context") if name in options}
     if options:
         raise type_error(f"incompatible function arguments: unexpected keyword argument {min(options)!r}")
+    if changes or flags is not spec._driver.flags:
+        spec = spec._merged(flags=flags, **changes)
     driver = spec._driver
-    if changes or flags is not driver.flags:
-        driver = driver.merge(flags=flags, **changes)
     if "context" in binding:
         driver = driver.bound(checked("context", binding["context"], Context))
     if binding.get("unbind_context"):
         driver = driver.unbound()
     if binding.get("strip_context"):
         driver = driver.stripped()
-    # with the constraints, the domain may be known
-    view = spec._view
-    if view is None and schema is not None and schema.domain is not None:
-        view = _identity_view(driver)
-    return Spec._of(driver, view)
+    return Spec._of(driver, spec._view)
 
 
 def _take_rechecks(options: dict[str, Any]) -> dict[str, Any]:

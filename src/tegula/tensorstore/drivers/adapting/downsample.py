@@ -16,7 +16,7 @@ from tegula.reductions.blocks import METHODS, downsample_values, supports
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.schema import Schema, fill_through, layout_through, units_through
 from tegula.tensorstore.context import SpecBuilder
-from tegula.tensorstore.drivers.virtual import AdapterDriver, VirtualSpec, read_base
+from tegula.tensorstore.drivers.virtual import AdapterDriver, VirtualSpec, read_base, write_base
 from tegula.tensorstore.errors import StatusError, annotate, invalid
 from tegula.tensorstore.index.dim import Dim
 from tegula.tensorstore.index.domain import IndexDomain
@@ -62,9 +62,7 @@ class DownsampleSpec(VirtualSpec):
         self.schema.update(dtype=self.schema.dtype or self.base.dtype, rank=len(self.factors))
 
     def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
-        base = self.base._write(builder, include_defaults)
-        if not include_defaults and self.schema.dtype is not None:
-            base.pop("dtype", None)
+        base = write_base(self.base, self.schema, builder, include_defaults)
         return {"base": base, "downsample_factors": list(self.factors), "downsample_method": self.method}
 
     def get_domain(self) -> IndexDomain | None:

@@ -108,9 +108,7 @@ class StackSpec(VirtualSpec):
 
     def read_members(self, members: dict[str, Any]) -> None:
         self.layers = read_member(members, "layers", partial(array_of, read=lambda value: Spec(obj(value))))
-        for number, layer in enumerate(self.layers):
-            if layer.domain is None:
-                raise invalid(f"Layer {number}: Domain must be specified")
+        for layer in checked_layers(self.layers, self.schema):
             if self.schema.dtype is None and layer.dtype is not None:
                 self.schema._set_dtype(layer.dtype)
 
