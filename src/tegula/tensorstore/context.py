@@ -21,7 +21,7 @@ from tegula.runtime.frozen import attribute
 from tegula.stores.arguments import Generation, split_children
 from tegula.stores.memory import MemoryStore, next_generation
 from tegula.tensorstore.errors import checked_or_none, invalid, status, type_error
-from tegula.tensorstore.json.binding import (
+from tegula.tensorstore.json import (
     MISSING,
     MemberTable,
     boolean,
@@ -30,11 +30,12 @@ from tegula.tensorstore.json.binding import (
     known_only,
     obj,
     one_of,
+    pretty,
     take,
     take_members,
+    to_json_value,
     with_defaults,
 )
-from tegula.tensorstore.json.values import pretty, to_json_value
 
 __all__ = ["Bindings", "Context", "MemoryKeys", "SpecBuilder"]
 
@@ -280,18 +281,7 @@ class _Resource:
 
 
 class _Spec:
-    """The spec of a context: descriptions of resources, or references to others, by identifier.
-
-    Parameters
-    ----------
-    json : mapping
-        The JSON representation.
-
-    Raises
-    ------
-    ValueError
-        If an identifier has an unknown kind, or a description is not valid.
-    """
+    """The spec of a context: descriptions of resources, or references to others, by identifier."""
 
     __slots__ = ("_entries",)
 
@@ -315,17 +305,7 @@ class _Spec:
 class Context:
     """A set of shared resources, each created when it is first used.
 
-    Parameters
-    ----------
-    spec : Context.Spec or JSON, optional
-        The resources. Kinds that it does not name come from the parent, or have their defaults.
-    parent : Context, optional
-        The context that provides resources not named by the spec.
-
-    Raises
-    ------
-    ValueError
-        If the JSON is not valid.
+    Kinds that the spec does not name come from the parent, or have their defaults.
 
     Examples
     --------

@@ -14,7 +14,7 @@ import numpy as np
 
 from tegula.tensorstore.constraints.dtypes import TYPES
 from tegula.tensorstore.errors import StatusError, invalid, type_error
-from tegula.tensorstore.json.binding import boolean, expected, integer, number, string
+from tegula.tensorstore.json import boolean, expected, integer, number, string
 
 __all__ = ["convert", "convertible", "each", "from_json_to", "implicit"]
 
@@ -58,13 +58,7 @@ def each(values: np.ndarray[Any, Any], function: _Function, result: np.dtype[Any
 
 
 def convertible(source: str, target: str) -> bool:
-    """Return whether values of type `source` can be converted to type `target`.
-
-    Examples
-    --------
-    >>> convertible("int32", "string"), convertible("string", "int32")
-    (True, False)
-    """
+    """Return whether values of type `source` can be converted to type `target`."""
     if source == target:
         return True
     if source in _OPAQUE or target in _OPAQUE:
@@ -81,13 +75,7 @@ def convertible(source: str, target: str) -> bool:
 
 
 def implicit(source: str, target: str) -> bool:
-    """Return whether a conversion is lossless, so that writes may apply it without an explicit cast.
-
-    Examples
-    --------
-    >>> implicit("uint8", "float32"), implicit("int32", "float32"), implicit("float32", "json")
-    (True, False, True)
-    """
+    """Return whether a conversion is lossless, so that writes may apply it without an explicit cast."""
     if source == target or source == "bool":
         return True
     if _is_numpy_only(source) or _is_numpy_only(target):

@@ -25,17 +25,7 @@ Extents = Sequence[int | None]
 def choose_shape(
     shape: Sequence[int], aspect_ratio: Sequence[float], elements: int | None, extents: Extents
 ) -> tuple[int, ...]:
-    """Choose one chunk shape, of about `elements` elements (by default a million); an aspect ratio of 0 means 1.
-
-    Examples
-    --------
-    >>> choose_shape([0, 0, 0], [0, 0, 0], None, [1000, 2000, 3000])
-    (101, 101, 101)
-    >>> choose_shape([0, 0, 0], [1, 2, 2], 2_000_000, [1000, 2000, 3000])
-    (79, 159, 159)
-    >>> choose_shape([-1, 10, 0], [0, 0, 0], None, [1000, 2000, 3000])
-    (1000, 10, 104)
-    """
+    """Choose one chunk shape, of about `elements` elements (by default a million); an aspect ratio of 0 means 1."""
     return _choose_sizes(_with_whole_extents(shape, extents), aspect_ratio, elements, extents)
 
 
@@ -77,13 +67,7 @@ def choose_shard_shapes(
 
 
 def nearest_divisor(dividend: int, size: int) -> int:
-    """Return the divisor of ``dividend`` that is nearest to ``size``; of two equally near, the smaller.
-
-    Examples
-    --------
-    >>> nearest_divisor(60, 7), nearest_divisor(60, 100), nearest_divisor(97, 40)
-    (6, 60, 1)
-    """
+    """Return the divisor of ``dividend`` that is nearest to ``size``; of two equally near, the smaller."""
     if size >= dividend:
         return dividend
     for offset in range(_LARGEST_OFFSET):
@@ -95,13 +79,7 @@ def nearest_divisor(dividend: int, size: int) -> int:
 
 
 def nearest_multiple(divisor: int, size: int) -> int:
-    """Return the positive multiple of ``divisor`` that is nearest to ``size``; of two equally near, the smaller.
-
-    Examples
-    --------
-    >>> nearest_multiple(10, 15), nearest_multiple(10, 16), nearest_multiple(10, 3)
-    (10, 20, 10)
-    """
+    """Return the positive multiple of ``divisor`` that is nearest to ``size``; of two equally near, the smaller."""
     if size <= divisor:
         return divisor
     below = size // divisor * divisor

@@ -12,8 +12,7 @@ import numpy.typing as npt
 from tegula.tensorstore.constraints.casting import convert, convertible, each, from_json_to
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.errors import StatusError, annotate, invalid, type_error
-from tegula.tensorstore.json.binding import nested_array, nested_shape
-from tegula.tensorstore.json.values import NumberRangeError, to_json_value
+from tegula.tensorstore.json import NumberRangeError, nested_array, nested_shape, to_json_value
 
 __all__ = ["as_dtype", "check_broadcast", "equal", "from_argument", "from_json", "read_elements", "stripped", "to_json"]
 

@@ -19,7 +19,7 @@ from tegula.tensorstore.errors import invalid
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.output_maps import OutputIndexMap
 from tegula.tensorstore.index.transform import IndexTransform
-from tegula.tensorstore.json.binding import MISSING, nested_array, nested_shape, read_member
+from tegula.tensorstore.json import MISSING, nested_array, nested_shape, read_member
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening
 from tegula.tensorstore.views import select
 

@@ -18,7 +18,7 @@ from tegula.metadata.fill_values import scalar_array
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.fill_values import as_dtype, check_broadcast
 from tegula.tensorstore.errors import status
-from tegula.tensorstore.json.binding import dump
+from tegula.tensorstore.json import dump
 
 __all__ = ["Elements", "checked_field", "fill_as_shown", "fill_of", "shown_part", "stored_fill"]
 
@@ -46,15 +46,6 @@ class Elements:
         Sizes of the added dimensions.
     plain : bool
         Whether elements are shown as stored.
-
-    Examples
-    --------
-    >>> from tegula.metadata.data_types import as_data_type
-    >>> elements = Elements(as_data_type("S3"))
-    >>> elements.dtype, elements.shape
-    (dtype("char"), (3,))
-    >>> elements.present(np.array([b"ab"], "S3"))
-    array([[b'a', b'b', b'']], dtype='|S1')
     """
 
     __slots__ = ("_base", "_inner", "dtype", "field", "plain", "shape")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from copy import copy
 from math import isfinite
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -11,16 +12,24 @@ from urllib.parse import quote
 import numpy as np
 import numpy.typing as npt
 
-from tegula.errors import ConflictError, TegulaError
+from tegula.errors import ConflictError
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.drivers.stored import StoredSpec
-from tegula.tensorstore.errors import annotate, as_status, status
+from tegula.tensorstore.errors import annotate, stating, status
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.json.binding import MISSING, dump, known_only, string
-from tegula.tensorstore.json.pointer import checked_pointer, replaced, resolve
-from tegula.tensorstore.json.values import parse, to_json_value
+from tegula.tensorstore.json import (
+    MISSING,
+    checked_pointer,
+    dump,
+    known_only,
+    parse,
+    replaced,
+    resolve,
+    string,
+    to_json_value,
+)
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import Driver, Opening, OpenMode, SpecMember
 
@@ -130,10 +139,8 @@ class JsonDriver(Driver):
         document, _ = self._document()
         if document is MISSING:
             raise status("NOT_FOUND", self._error_while("reading"))
-        try:
+        with stating(self._error_while("reading")):
             value = resolve(document, self.pointer)
-        except TegulaError as error:
-            raise annotate(error, self._error_while("reading")) from None
         out = np.empty(transform.shape, object)
         out.flat[0] = value
         return out
@@ -146,17 +153,10 @@ class JsonDriver(Driver):
             return
         for _ in range(_RETRIES):
             document, generation = self._document()
-            try:
+            with stating(self._error_while("writing")), suppress(ConflictError):
                 changed = replaced(document, self.pointer, value)
-            except TegulaError as error:
-                raise annotate(error, self._error_while("writing")) from None
-            try:
                 store.set(key, dump(changed).encode(), if_generation=generation)
                 return
-            except ConflictError:
-                continue
-            except TegulaError as error:
-                raise annotate(as_status(error), self._error_while("writing")) from error
         raise status("ABORTED", f"{self._error_while('writing')}: the document kept changing")
 
     def with_transaction(self, transaction: Transaction | None) -> Driver:

@@ -27,18 +27,16 @@ from tegula.formats.documents import load
 from tegula.metadata.data_types import DataType, as_data_type
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
-from tegula.tensorstore.constraints.codec_spec import CodecSpec
+from tegula.tensorstore.constraints.codec_spec import CodecSpec, Layout
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.unit import Units, merged_units
-from tegula.tensorstore.constraints.zarr3_codecs import Layout
 from tegula.tensorstore.drivers.elements import Elements, fill_of, shown_part, stored_fill
-from tegula.tensorstore.drivers.metadata import Metadata, Ranks, effective_domain, ranks
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
-from tegula.tensorstore.drivers.stored import ArraySpec, path_of
-from tegula.tensorstore.errors import StatusError, annotate, as_status, status
+from tegula.tensorstore.drivers.stored import ArraySpec, Metadata, Ranks, effective_domain, path_of, ranks
+from tegula.tensorstore.errors import StatusError, annotate, as_status, invalid, status
 from tegula.tensorstore.index.domain import IndexDomain, check_labels
-from tegula.tensorstore.json.binding import dump, invalid, member, naming
+from tegula.tensorstore.json import dump, member, naming
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import Driver, OpenMode, ResizeOptions, on_demand
 

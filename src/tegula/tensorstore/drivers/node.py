@@ -20,9 +20,9 @@ from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.unit import merged_units
 from tegula.tensorstore.drivers.elements import Elements, fill_as_shown
 from tegula.tensorstore.drivers.stored import StoredSpec
-from tegula.tensorstore.errors import StatusError, as_status, invalid, status
+from tegula.tensorstore.errors import StatusError, as_status, invalid, stating, status
+from tegula.tensorstore.index.dim import MAX_RANK
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.index.intervals import MAX_RANK
 from tegula.tensorstore.spec.interface import Driver, ResizeOptions
 
 if TYPE_CHECKING:
@@ -185,10 +185,8 @@ class NodeDriver(Driver):
         return coords
 
     def storage_statistics(self, transform: Transform) -> tuple[bool, bool]:
-        try:
+        with stating():
             count, total = self.count_stored(self._plan(self.divided(transform)[0]))
-        except tegula.TegulaError as error:
-            raise as_status(error) from error
         return count == 0, count == total
 
     def count_stored(self, plan: Plan) -> tuple[int, int]:

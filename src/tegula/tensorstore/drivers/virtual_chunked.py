@@ -21,8 +21,8 @@ from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.virtual import VirtualSpec
 from tegula.tensorstore.errors import StatusError, invalid, status
 from tegula.tensorstore.future import Future, Steps, finish, running
+from tegula.tensorstore.index.dim import EXCLUSIVE_INFINITY, INFINITY
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening, mode_of
 
 __all__ = [

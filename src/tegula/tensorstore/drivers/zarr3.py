@@ -23,20 +23,21 @@ from tegula.metadata.fill_values import default_fill
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.chunk_shapes import choose_shard_shapes
-from tegula.tensorstore.constraints.codec_spec import CodecSpec
-from tegula.tensorstore.constraints.unit import Unit, Units, merged_units, units_to_json
-from tegula.tensorstore.constraints.zarr3_codecs import (
+from tegula.tensorstore.constraints.codec_spec import (
     Chain,
     Codec,
+    CodecSpec,
     Layout,
     chain_from_json,
     complete_chain,
     decoded_layout,
     merge_chains,
 )
+from tegula.tensorstore.constraints.unit import Unit, Units, merged_units, units_to_json
 from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
-from tegula.tensorstore.drivers.metadata import (
+from tegula.tensorstore.drivers.stored import (
+    SHOWN,
     Metadata,
     Ranks,
     Reader,
@@ -45,10 +46,9 @@ from tegula.tensorstore.drivers.metadata import (
     mismatch,
     ranks,
 )
-from tegula.tensorstore.drivers.stored import SHOWN
-from tegula.tensorstore.errors import StatusError, annotate
+from tegula.tensorstore.errors import StatusError, invalid, stating
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.json.binding import MISSING, dump, integer, invalid, member, naming, obj, one_of, string
+from tegula.tensorstore.json import MISSING, dump, integer, member, naming, obj, one_of, string
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import SpecMember, on_demand
 
@@ -237,10 +237,8 @@ class Zarr3Spec(KeyedSpec):
     def check_members(self, stored: Metadata) -> None:
         super().check_members(stored)
         constraints = self.constraints
-        try:
+        with stating('Mismatch in "codecs"'):
             merge_chains(stored.codecs, constraints.codecs, strict=True)
-        except StatusError as error:
-            raise annotate(error, 'Mismatch in "codecs"') from None
         if constraints.names is not None and constraints.names != (stored.names or (None,) * len(constraints.names)):
             raise mismatch("dimension_names", constraints.names, stored.names)
         for name, value in constraints.attributes.items():

@@ -9,24 +9,31 @@ from functools import partial
 from itertools import repeat
 from typing import Any, cast
 
-from tegula.tensorstore.errors import IndexStatusError, StatusError, annotate, index_error, invalid, status, type_error
-from tegula.tensorstore.index.composition import Transform
-from tegula.tensorstore.index.dim import Dim, merge_labels
-from tegula.tensorstore.index.intervals import (
+from tegula.tensorstore.errors import (
+    IndexStatusError,
+    index_error,
+    invalid,
+    stating,
+    status,
+    type_error,
+)
+from tegula.tensorstore.index.dim import (
     EXCLUSIVE_INFINITY,
     INFINITY,
     MAX_INT64,
     MAX_RANK,
     Bounds,
+    Dim,
     Interval,
     closed,
     effective,
     half_open,
+    merge_labels,
     sized,
 )
-from tegula.tensorstore.index.operations import Movable, check_labels
-from tegula.tensorstore.index.subscripts import resolve, selectors_of
-from tegula.tensorstore.json.binding import (
+from tegula.tensorstore.index.operations import Movable, check_labels, resolve, selectors_of
+from tegula.tensorstore.index.output_maps import Transform
+from tegula.tensorstore.json import (
     MISSING,
     array_of,
     expected,
@@ -36,8 +43,8 @@ from tegula.tensorstore.json.binding import (
     obj,
     string,
     take,
+    to_json_value,
 )
-from tegula.tensorstore.json.values import to_json_value
 
 __all__ = [
     "Applicable",
@@ -66,18 +73,8 @@ def _column(at: int, doc: str) -> Any:
 class IndexDomain(Movable):
     """A box of indices with a label for each dimension; immutable.
 
-    Parameters
-    ----------
-    rank : int, optional
-        Number of dimensions, if no other argument determines it; or a sequence of `Dim` for the dimensions themselves.
-    inclusive_min, exclusive_max, inclusive_max, shape : sequence of int, optional
-        The bounds, with at most one of the last three.
-    implicit_lower_bounds, implicit_upper_bounds : sequence of bool, optional
-        Whether each bound is implicit; by default, bounds that are not given are implicit.
-    labels : sequence of str, optional
-        The labels of the dimensions.
-    json : Any, optional
-        The JSON representation, instead of all other arguments.
+    Its rank or a sequence of `Dim` may be given, or at most one of `exclusive_max`, `inclusive_max` and `shape`. Bounds
+    that are not given are implicit.
 
     Examples
     --------
@@ -175,10 +172,7 @@ class IndexDomain(Movable):
     def index_exp(self) -> tuple[slice, ...]:
         """The domain as a tuple of slices, for indexing NumPy arrays; infinite bounds become None.
 
-        Raises
-        ------
-        ValueError
-            If a finite bound is negative: NumPy would count it from the end.
+        A finite negative bound is an error, as NumPy would count it from the end.
         """
         slices = []
         for lower, upper, *_ in self._dims:
@@ -287,15 +281,12 @@ def _combined(verb: str, first: IndexDomain, second: IndexDomain, join: Callable
     if not isinstance(second, IndexDomain):
         raise type_error(f"expected an IndexDomain, not {type(second).__name__}")
     dims: list[Dim] = []
-    where = ""
-    try:
+    with stating(f"Cannot {verb} index domain {first} with index domain {second}"):
         if first.rank != second.rank:
             raise invalid("Ranks do not match")
         for pair in zip(first, second):
-            where = f" in dimension {len(dims)}"
-            dims.append(join(*pair))
-    except StatusError as error:
-        raise annotate(error, f"Cannot {verb} index domain {first} with index domain {second}{where}") from None
+            with stating(f"dimension {len(dims)}"):
+                dims.append(join(*pair))
     return _of_dimensions(dims)
 
 

@@ -26,8 +26,15 @@ from tegula.stores.names import file_url
 from tegula.stores.zip.store import ZipStore
 from tegula.tensorstore.context import MemoryKeys
 from tegula.tensorstore.errors import invalid, status
-from tegula.tensorstore.kvstore.paths import NotDirectoryError, check_file_key, split_directory
-from tegula.tensorstore.kvstore.specs import GCS, HTTP, S3, KvStoreSpec
+from tegula.tensorstore.kvstore.specs import (
+    GCS,
+    HTTP,
+    S3,
+    KvStoreSpec,
+    NotDirectoryError,
+    check_file_key,
+    split_directory,
+)
 
 __all__ = ["ZipKeys", "store_of"]
 

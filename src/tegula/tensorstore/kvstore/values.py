@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 from tegula.stores import ABSENT, ByteRange, Generation, Store
 from tegula.stores.objects.generations import ObjectGeneration
 from tegula.tensorstore.errors import invalid, status, type_error
-from tegula.tensorstore.json.values import as_bytes, key_text
+from tegula.tensorstore.json import as_bytes, key_text
 
 __all__ = [
     "NO_VALUE",
@@ -121,12 +121,7 @@ def made(kind: type[T], *values: Any) -> T:
 
 
 class KeyRange(_Members):
-    """A half-open range of keys, in the order of their bytes.
-
-    Parameters
-    ----------
-    inclusive_min, exclusive_max : str or bytes
-        The bounds; an empty upper bound means no bound.
+    """A half-open range of keys, in the order of their bytes; an empty upper bound means no bound.
 
     Examples
     --------
@@ -165,15 +160,7 @@ class KeyRange(_Members):
 
 
 class TimestampedStorageGeneration(_Members):
-    """The generation of a key, and the time at which it was current.
-
-    Parameters
-    ----------
-    generation : str or bytes
-        The generation.
-    time : float
-        Seconds since the epoch.
-    """
+    """The generation of a key, and the time at which it was current."""
 
     __slots__ = {"generation": "The generation.", "time": "Seconds since the epoch."}
 
@@ -195,16 +182,7 @@ def stamp(generation: bytes, time: float | None = None) -> TimestampedStorageGen
 
 
 class ReadResult(_Members):
-    """The result of a read.
-
-    Parameters
-    ----------
-    state : {"unspecified", "missing", "value"}
-        Whether there is a value; unspecified if it still has the known generation `if_not_equal`.
-    value : str or bytes
-        The value.
-    stamp : KvStore.TimestampedStorageGeneration
-        The generation of the key.
+    """The result of a read; the state is unspecified if the value still has the known generation `if_not_equal`.
 
     Examples
     --------

@@ -1,4 +1,7 @@
-"""`Spec`: the description of an array to open or create."""
+"""`Spec`: the description of an array to open or create, as JSON or as a URL.
+
+``file:///tmp/a|zarr3:`` is a pipeline of components from the store to the array.
+"""
 
 from __future__ import annotations
 
@@ -10,26 +13,51 @@ from typing import Any
 
 import numpy.typing as npt
 
-from tegula.errors import TegulaError
 from tegula.runtime.frozen import attribute
+from tegula.stores.names import ARCHIVES
+from tegula.stores.targets.paths import path_text, scheme_of
+from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema import Schema, fill_through, layout_through, units_through
 from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.context import Context, SpecBuilder
-from tegula.tensorstore.errors import StatusError, annotate, checked, invalid, type_error
+from tegula.tensorstore.errors import StatusError, checked, invalid, stating, status, type_error
 from tegula.tensorstore.index.dim import Dim
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.output_maps import OutputIndexMap
 from tegula.tensorstore.index.transform import Indexable, IndexTransform, compose, identity
-from tegula.tensorstore.json.binding import MAX_RANK, MISSING, integer, member, obj, only_json, string, take
-from tegula.tensorstore.json.values import pretty, to_json_value
+from tegula.tensorstore.json import (
+    MAX_RANK,
+    MISSING,
+    dump,
+    integer,
+    member,
+    obj,
+    only_json,
+    parse_pointer,
+    pretty,
+    sound_text,
+    string,
+    take,
+    to_json_value,
+)
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import FLAGS, Driver, DriverSpec, Opening, OpenMode, find_driver, recheck
-from tegula.tensorstore.spec.urls import driver_json_of_url, url_of
+from tegula.tensorstore.kvstore.specs import pipeline, spec_of_pipeline
+from tegula.tensorstore.spec.interface import (
+    FLAGS,
+    URL_SCHEMES,
+    Driver,
+    DriverSpec,
+    Opening,
+    OpenMode,
+    find_driver,
+    recheck,
+)
 
-__all__ = ["OpenMode", "Spec", "read_spec"]
+__all__ = ["OpenMode", "Spec", "driver_json_of_url", "read_spec", "url_of"]
+
 
 _MODES = frozenset(("open_mode", *FLAGS))
 _SCHEMA = ("rank", "dtype", "domain", "shape", "chunk_layout", "codec", "fill_value", "dimension_units", "schema")
@@ -66,12 +94,7 @@ def _merged(before: tuple[bool, ...], requested: tuple[bool, ...]) -> OpenMode:
 
 
 class Spec(Indexable):
-    """The description of an array to open or create.
-
-    Parameters
-    ----------
-    json : object or str
-        The JSON representation, or a URL.
+    """The description of an array to open or create, from JSON or a URL.
 
     Examples
     --------
@@ -221,13 +244,7 @@ class Spec(Indexable):
 
     @property
     def url(self) -> str:
-        """The URL of the spec.
-
-        Raises
-        ------
-        NotImplementedError, ValueError
-            If the spec has no URL.
-        """
+        """The URL of the spec; raises NotImplementedError or ValueError if there is none."""
         return url_of(self._driver)
 
     # --- derived specs
@@ -237,27 +254,12 @@ class Spec(Indexable):
         return Spec._of(self._driver, self._view)
 
     def update(self, **options: Any) -> None:
-        """Add constraints or change the open mode.
+        """Add constraints, as for `Schema`, or change other members; if they contradict the spec, it remains unchanged.
 
-        Parameters
-        ----------
-        open_mode, open, create, delete_existing, assume_metadata, assume_cached_metadata : optional
-            The actions that are allowed on opening; ``open`` and ``create`` replace the existing flags.
-        context, unbind_context, strip_context : optional
-            Bind resources to a context, replace bound resources by their specs, or remove them.
-        kvstore : KvStore.Spec, optional
-            The key-value store of the array.
-        minimal_spec : bool, optional
-            Drop members that only matter when the array is created.
-        recheck_cached, recheck_cached_metadata, recheck_cached_data : optional
-            When to revalidate cached values: always, never, or if they are older than the opening or a given time.
-        rank, dtype, domain, shape, chunk_layout, codec, fill_value, dimension_units, schema : optional
-            Constraints, as for `Schema`.
-
-        Raises
-        ------
-        ValueError
-            If a constraint contradicts the spec, which remains unchanged.
+        ``open`` and ``create`` replace the existing flags, other flags are added. Resources are bound to the context,
+        after bound ones were replaced by their specs (`unbind_context`) or removed (`strip_context`). `minimal_spec`
+        drops members that only matter when the array is created. `recheck_cached` and the like say when to revalidate;
+        see `RecheckCacheOption`.
         """
         changed = _updated(self, options)
         self._driver, self._view = changed._driver, changed._view
@@ -276,10 +278,8 @@ class Spec(Indexable):
 
     def _open(self, request: Opening) -> tuple[Driver, IndexTransform | None]:
         """Open the array; return its driver, and the transform from the domain of the spec (None for the identity)."""
-        try:
+        with stating(f'Error opening "{self._driver.name}" driver'):
             driver, below = self._driver.open_view(request)
-        except TegulaError as error:
-            raise annotate(error, f'Error opening "{self._driver.name}" driver') from error
         if self._view is None:
             return driver, below
         full_view = identity(driver.domain) if below is None else below
@@ -457,3 +457,70 @@ def _inverse(transform: IndexTransform, domain: IndexDomain) -> IndexTransform:
 def _moved(bound: int, stride: int, offset: int) -> int:
     infinite = abs(bound) >= 2**62 - 1
     return bound * stride if infinite else bound * stride + offset
+
+
+def driver_json_of_url(url: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the JSON of the spec for a URL or a plain path.
+
+    The ``auto`` driver detects the format if the URL does not specify it.
+
+    Examples
+    --------
+    >>> driver_json_of_url("memory://a|json:/b")["json_pointer"]
+    '/b'
+    """
+    if isinstance(url, os.PathLike):
+        return {"driver": "auto", "kvstore": KvStore.Spec(_of_path(url))}
+    if not url:
+        raise invalid("URL must be non-empty")
+    sound_text(url)
+    with stating(f"Parsing spec from url: {dump(url)}"):
+        where, components = pipeline(url)
+        if _is_path(where):
+            store = KvStore.Spec(_of_path(where))
+        else:
+            store, components = spec_of_pipeline(where, components)
+        json: dict[str, Any] = {"driver": "auto", "kvstore": store}
+        for position, (scheme, text) in enumerate(components):
+            json = _adapted(json, scheme, text, is_first=not position)
+    return json
+
+
+def _is_path(text: str) -> bool:
+    if scheme_of(text):
+        return False
+    return "/" in text or os.sep in text or text in (".", "..") or os.path.lexists(text)
+
+
+def _of_path(path: str | os.PathLike[str]) -> dict[str, Any]:
+    text = path_text(path)
+    absolute = os.path.abspath(text)
+    where = {"driver": "file", "path": absolute.replace(os.sep, "/")}
+    if text.endswith(ARCHIVES) or (os.path.isfile(absolute) and not text.endswith(".json")):  # the document of a view
+        return {"driver": "zip", "base": where}
+    return where
+
+
+def _adapted(json: dict[str, Any], scheme: str, text: str, *, is_first: bool) -> dict[str, Any]:
+    """Return the JSON of a spec with that of one more component of its URL."""
+    if scheme == "cast":
+        return {"driver": "cast", "base": json, "dtype": dtypes.from_json(text).name}
+    if scheme not in URL_SCHEMES:
+        raise invalid(f"unsupported URL scheme: {dump(scheme)}")
+    if not is_first:
+        raise invalid(f"{dump(scheme)} must come directly after the key-value store")
+    if scheme == "json":
+        parse_pointer(text)
+    if scheme == "auto" and text:
+        raise invalid("Path not supported")
+    place = {"json_pointer" if scheme == "json" else "path": text} if text else {}
+    return {**json, "driver": scheme, **place}
+
+
+def url_of(driver: DriverSpec) -> str:
+    """Return the URL of a spec."""
+    if not driver.uses_kvstore:
+        raise status("UNIMPLEMENTED", "URL representation not supported")
+    if driver.kvstore is None:
+        raise invalid("Invalid kvstore spec")
+    return f"{driver.kvstore.url}|{driver.url_suffix()}"

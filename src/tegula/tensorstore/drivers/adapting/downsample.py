@@ -17,14 +17,12 @@ from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.schema import Schema, fill_through, layout_through, units_through
 from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.virtual import AdapterDriver, VirtualSpec, read_base, write_base
-from tegula.tensorstore.errors import StatusError, annotate, invalid
-from tegula.tensorstore.index.dim import Dim
+from tegula.tensorstore.errors import invalid, stating
+from tegula.tensorstore.index.dim import EXCLUSIVE_INFINITY, INFINITY, Dim
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY
 from tegula.tensorstore.index.output_maps import OutputIndexMap
-from tegula.tensorstore.index.resizing import resolved_transform
-from tegula.tensorstore.index.transform import IndexTransform, compose
-from tegula.tensorstore.json.binding import array_of, integer, one_of, read_member
+from tegula.tensorstore.index.transform import IndexTransform, compose, resolved_transform
+from tegula.tensorstore.json import array_of, integer, one_of, read_member
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening
 from tegula.tensorstore.spec.spec import Spec
 from tegula.tensorstore.views import Viewed
@@ -194,10 +192,8 @@ def _layout(layout: ChunkLayout, factors: tuple[int, ...]) -> ChunkLayout:
     for name in ("read_chunk", "write_chunk", "codec_chunk", "chunk"):
         if (shape := json.get(name, {}).get("shape")) is not None:
             json[name]["shape"] = [x and x // gcd(x, factor) for x, factor in zip(shape, factors, strict=True)]
-    try:
+    with stating("Error downsampling the chunk layout"):
         return ChunkLayout(json)
-    except StatusError as error:
-        raise annotate(error, "Error downsampling the chunk layout") from error
 
 
 def _of_boxes(boxes: list[tuple[int, int]], domain: IndexDomain) -> Transform:

@@ -17,9 +17,9 @@ from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Context, SpecBuilder
 from tegula.tensorstore.drivers.virtual import VirtualSpec
-from tegula.tensorstore.errors import StatusError, annotate, invalid
+from tegula.tensorstore.errors import invalid, stating
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.json.binding import array_of, obj, read_member
+from tegula.tensorstore.json import array_of, obj, read_member
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening
 from tegula.tensorstore.spec.spec import Spec
 from tegula.tensorstore.views import Viewed
@@ -213,10 +213,8 @@ def checked_layers(sources: Sequence[Spec | Viewed], schema: Schema) -> list[Lay
     """Return the layers of arrays, which must fit together and fit a schema."""
     layers = []
     for number, source in enumerate(sources):
-        try:
+        with stating(f"Layer {number}"):
             layers.append(Layer(source))
-        except StatusError as error:
-            raise annotate(error, f"Layer {number}") from error
     dtype, rank = schema.dtype, schema.rank
     for number, layer in enumerate(layers):
         dtype = dtype or layer.dtype
@@ -243,10 +241,8 @@ def _merged_units(schema: Schema, layers: Sequence[_Units | None]) -> _Units | N
 def _hull(domains: Sequence[IndexDomain | None]) -> IndexDomain:
     hull: IndexDomain | None = None
     for number, domain in enumerate(domains):
-        try:
+        with stating(f"Layer {number}"):
             hull = domain if hull is None or domain is None else hull.hull(domain)
-        except StatusError as error:
-            raise annotate(error, f"Layer {number}") from error
     if hull is None:
         raise invalid("Domain must be specified")
     return hull.mark_bounds_implicit[False]

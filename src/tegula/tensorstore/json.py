@@ -1,38 +1,47 @@
-"""Readers of JSON and of keyword arguments, with errors that name the position in the document, or the argument.
+"""JSON and keyword arguments, read with errors that name the position in the document, or the argument.
 
-Each reader of JSON returns the value if it is of the expected kind. `MISSING` stands for an absent member.
+Each reader of JSON returns the value if it is of the expected kind. `MISSING` stands for an absent member. A JSON
+Pointer (RFC 6901) names one value in a document.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import operator
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, TypeAlias, TypeVar
+from copy import copy
+from typing import Any, Final, Literal, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from tegula.errors import TegulaError
-from tegula.tensorstore.errors import StatusError, annotate, invalid, type_error
+from tegula.tensorstore.errors import StatusError, ValueStatusError, annotate, invalid, stating, status, type_error
 
 __all__ = [
     "MAX_RANK",
     "MISSING",
     "MemberTable",
+    "NumberRangeError",
     "array",
     "array_of",
+    "as_bytes",
     "at",
     "boolean",
     "check_rank",
+    "checked_pointer",
+    "conversion_error",
     "dump",
     "expected",
     "in_member",
     "int64",
     "int_argument",
     "integer",
-    "invalid",
+    "key_bytes",
+    "key_text",
     "known_only",
     "member",
     "naming",
@@ -43,15 +52,23 @@ __all__ = [
     "one_of",
     "only_json",
     "optional",
+    "parse",
+    "parse_pointer",
+    "pretty",
     "read_indices",
     "read_int64",
     "read_member",
     "read_ratios",
+    "replaced",
+    "resolve",
+    "sound_text",
     "string",
     "take",
     "take_members",
+    "to_json_value",
     "with_defaults",
 ]
+
 
 T = TypeVar("T")
 MAX_RANK = 32
@@ -89,21 +106,18 @@ def expected(what: str, value: Any) -> StatusError:
     return invalid(f"Expected {what}, but received: {dump(value)}")
 
 
-class _Reading:
-    """A context manager that adds a position to errors; a class, as `contextmanager` is slower than most readers."""
+class _Reading(stating):
+    """A context manager that adds a position to errors, all of which are about an argument."""
 
-    __slots__ = ("_of", "_what")
+    __slots__ = ("_of",)
 
     def __init__(self, what: str, of: str | int) -> None:
-        self._what, self._of = what, of
-
-    def __enter__(self) -> None:
-        return None
+        self._text, self._of = what, of
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, TegulaError):
             known = error if isinstance(error, StatusError) else invalid(str(error))
-            raise annotate(known, f"Error parsing {self._what} {dump(self._of)}") from error.__cause__
+            raise annotate(known, f"Error parsing {self._text} {dump(self._of)}") from error.__cause__
 
 
 def in_member(name: str, error: StatusError) -> StatusError:
@@ -359,3 +373,226 @@ def _fill(values: npt.NDArray[Any], value: Any, position: tuple[int, ...]) -> No
         )
     for number, inner in enumerate(value):
         _fill(values, inner, (*position, number))
+
+
+_WIDTH = 80
+_DEPTH = 100
+
+
+class NumberRangeError(ValueStatusError, OverflowError):
+    """A number outside the range of its type."""
+
+
+def conversion_error(error: Exception) -> StatusError:
+    """Convert an error that NumPy or Python raised in a conversion to the corresponding error of this package."""
+    if isinstance(error, StatusError):
+        return error
+    if isinstance(error, OverflowError):
+        return NumberRangeError("INVALID_ARGUMENT", str(error))
+    return type_error(str(error)) if isinstance(error, TypeError) else invalid(str(error))
+
+
+def parse(document: bytes, parse_int: Callable[[str], Any] = int) -> Any:
+    """Return the value of a JSON document, every part of which can be written again."""
+    text = document.decode("utf-8-sig")
+    value = json.loads(text, parse_constant=_no_number, parse_float=_finite_float, parse_int=parse_int)
+    if re.search(r"\\u[dD]", text):
+        json.dumps(value, ensure_ascii=False, default=str).encode()
+    return value
+
+
+def _finite_float(text: str) -> float:
+    return parsed if math.isfinite(parsed := float(text)) else _no_number(text)
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a number in JSON")
+
+
+def to_json_value(value: Any, room: int = _DEPTH) -> Any:
+    """Convert a Python value to JSON: dict, list, str, int, float, bool or None; `room` is the maximum depth.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> to_json_value({"shape": (np.int64(3), None)})
+    {'shape': [3, None]}
+    """
+    kind = type(value)
+    if kind is str and value.isascii():
+        return value
+    if room < 1:
+        raise invalid("Recursion limit exceeded converting value to JSON")
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return sound_text(str.__str__(value))  # NumPy's strings are a subclass
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, int):
+        if not -(2**63) <= value < 2**64:
+            raise NumberRangeError("INVALID_ARGUMENT", "int too big to convert")
+        return int(value)
+    if kind is not dict and hasattr(value, "to_json") and not isinstance(value, type):
+        return to_json_value(value.to_json(), room)
+    if kind is dict or isinstance(value, Mapping):
+        return {
+            name if type(name) is str and name.isascii() else sound_text(str(name)): (
+                element if type(element) is str and element.isascii() else to_json_value(element, room - 1)
+            )
+            for name, element in value.items()
+        }
+    if isinstance(value, (np.generic, np.ndarray)):
+        return to_json_value(value.tolist(), room)
+    if isinstance(value, Sequence):
+        return [to_json_value(element, room - 1) for element in value]
+    raise type_error(f"Object '{type(value).__name__}' does not support conversion to JSON")
+
+
+def sound_text(value: str) -> str:
+    """Return text if it can be encoded; surrogates may only stand for bytes of a path that are not UTF-8.
+
+    Examples
+    --------
+    >>> sound_text("x")
+    'x'
+    """
+    if not value.isascii():
+        as_bytes(value, "text", "surrogateescape")
+    return value
+
+
+def as_bytes(value: Any, what: str, errors: Literal["strict", "surrogateescape"] = "strict") -> bytes:
+    """Return text or bytes as bytes; `what` describes the value in errors."""
+    if isinstance(value, str):
+        try:
+            return value.encode("utf-8", errors)
+        except UnicodeEncodeError:
+            raise type_error(f"{what} can't have lone surrogates: {value!r:.80}") from None
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    raise type_error(f"{what} must be str or bytes, not {type(value).__name__}")
+
+
+def key_text(key: Any) -> str:
+    """Return a key as text; bytes that are not UTF-8 become lone surrogates."""
+    encoded = as_bytes(key, "a key")
+    return key if isinstance(key, str) else encoded.decode("utf-8", "surrogateescape")
+
+
+def key_bytes(key: str) -> bytes:
+    """Return the bytes of a key, by which keys are sorted."""
+    return as_bytes(key, "a key", "surrogateescape")
+
+
+def pretty(value: Any, before: str = "", after: str = "") -> str:
+    """Return JSON as Python source, between `before` and `after`, in lines of up to 80 characters where possible.
+
+    Examples
+    --------
+    >>> print(pretty({"rank": 2, "dtype": None}, "Schema(", ")"))
+    Schema({'dtype': None, 'rank': 2})
+    """
+    return before + _pretty(value, _WIDTH, 0) + after
+
+
+def _pretty(value: Any, room: int, indent: int) -> str:
+    flat = _flat(value)
+    if len(flat) <= room or not isinstance(value, (dict, list, tuple)) or not value:
+        return flat
+    margin = " " * (indent + 2)
+    # each level leaves room for its comma
+    width = _WIDTH - len(margin) - len(margin) // 2
+    lines = []
+    for name in sorted(value) if isinstance(value, dict) else range(len(value)):
+        label = f"{_literal(name)}: " if isinstance(value, dict) else ""
+        lines.append(f"{margin}{label}{_pretty(value[name], width - len(label), indent + 2)},\n")
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    return f"{opening}\n{''.join(lines)}{' ' * indent}{closing}"
+
+
+def _flat(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_literal(name)}: {_flat(value[name])}" for name in sorted(value)) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_flat, value)) + "]"
+    if isinstance(value, str):
+        return _literal(value)
+    return "null" if isinstance(value, float) and not math.isfinite(value) else repr(value)
+
+
+def _literal(text: Any) -> str:
+    inner = repr(str(text))[1:-1].replace("\\'", "'")
+    return "'" + inner.replace("'", "\\'").replace('"', '\\"') + "'"
+
+
+_INDEX: Final = re.compile(r"0|[1-9][0-9]*")
+
+
+def parse_pointer(pointer: str) -> tuple[str, ...]:
+    """Split a pointer into its reference tokens."""
+    if not pointer:
+        return ()
+    if not pointer.startswith("/"):
+        raise invalid(f"JSON Pointer does not start with '/': {dump(pointer)}")
+    if re.search("~(?![01])", pointer):
+        raise invalid(f"JSON Pointer requires '~' to be followed by '0' or '1': {dump(pointer)}")
+    return tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer[1:].split("/"))
+
+
+def checked_pointer(pointer: str) -> str:
+    """Return a pointer if it is valid."""
+    parse_pointer(pointer)
+    return pointer
+
+
+def resolve(document: Any, pointer: str) -> Any:
+    """Return the value that a pointer refers to."""
+    value = document
+    for part in parse_pointer(pointer):
+        value = value[_key(pointer, value, part, "OUT_OF_RANGE")]
+    return value
+
+
+def _key(pointer: str, value: Any, part: str, code: str) -> str | int:
+    """Return the name or position that a part of a pointer stands for; `code` is for positions beyond the end."""
+    shown = f"JSON Pointer {dump(pointer)}: {dump(part)}"
+    if isinstance(value, dict):
+        if part not in value:
+            raise status("NOT_FOUND", f"{shown} is no member of the object")
+        return part
+    if not isinstance(value, list):
+        raise status("FAILED_PRECONDITION", f"{shown} is not part of {dump(value)}, which is no object or array")
+    if not _INDEX.fullmatch(part):
+        raise status("FAILED_PRECONDITION", f"{shown} is no position of an element")
+    if int(part) >= len(value):
+        raise status(code, f"{shown} is beyond the end of an array of size {len(value)}")
+    return int(part)
+
+
+def replaced(document: Any, pointer: str, value: Any) -> Any:
+    """Return a copy of a document in which a pointer refers to `value`.
+
+    Missing objects on the way are created; ``-`` appends to an array. `MISSING` stands for a document that does not
+    exist.
+    """
+    parts = parse_pointer(pointer)
+    if not parts:
+        return value
+    root = _open(document)
+    current = root
+    for depth, part in enumerate(parts):
+        key: Any = part
+        if isinstance(current, list) and part == "-":
+            current.append({})
+            key = len(current) - 1
+        elif not isinstance(current, dict):
+            key = _key(pointer, current, part, "FAILED_PRECONDITION")
+        old = current.get(key, MISSING) if isinstance(current, dict) else current[key]
+        current[key] = value if depth == len(parts) - 1 else _open(old)
+        current = current[key]
+    return root
+
+
+def _open(value: Any) -> Any:
+    return {} if value is MISSING else copy(value)
