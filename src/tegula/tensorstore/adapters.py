@@ -47,14 +47,8 @@ def array(
     Examples
     --------
     >>> import tegula.tensorstore as ts
-    >>> ts.array([1, 2], dtype=ts.uint32)
-    TensorStore({
-      'array': [1, 2],
-      'context': {'data_copy_concurrency': {}},
-      'driver': 'array',
-      'dtype': 'uint32',
-      'transform': {'input_exclusive_max': [2], 'input_inclusive_min': [0]},
-    })
+    >>> ts.array([[1, 2], [3, 4]], dtype=ts.uint32)[:, 1].read().result()
+    array([2, 4], dtype=uint32)
     """
     checked_or_none("context", context, Context)
     wanted = None if dtype is None else dtypes.dtype(dtype)
@@ -65,9 +59,7 @@ def array(
         if copy is False:
             raise invalid("Unable to avoid copy while creating an array that can be written")
         values = values.copy()
-    driver = ArrayDriver(values, wanted)
-    if context is not None:
-        driver.bindings = Bindings(ArraySpec.resource_kinds).bound(context)
+    driver = ArrayDriver(values, wanted, Bindings(ArraySpec.resources).bound(context or default_context()))
     driver.mode = "rw" if values.flags.writeable and write is not False else "r"
     return TensorStore._of(driver)
 

@@ -217,15 +217,7 @@ def kind_of(identifier: str) -> Kind:
 
 
 def split_reference(kind: Kind, json: Any) -> Any:
-    """Return a reference unchanged; read any other JSON value as a description.
-
-    Examples
-    --------
-    >>> split_reference(KINDS["cache_pool"], "cache_pool#a")
-    'cache_pool#a'
-    >>> split_reference(KINDS["cache_pool"], {"total_bytes_limit": 5.0})
-    {'total_bytes_limit': 5}
-    """
+    """Return a reference unchanged; read any other JSON value as a description."""
     if not isinstance(json, str):
         return kind.read(json)
     if json.partition("#")[0] == kind.name:
@@ -386,8 +378,8 @@ class Bindings:
 
     __slots__ = ("_explicit", "_home", "_kinds", "context")
 
-    def __init__(self, kinds: Mapping[str, str]) -> None:
-        self._kinds = kinds
+    def __init__(self, names: Iterable[str]) -> None:
+        self._kinds = {name: name.removeprefix("metadata_") for name in names}
         self._explicit: dict[str, Any] = {}  # bound resources, or the JSON of others
         self._home: Context | None = None  # once bound: the context that provides the resources not given
         self.context: _Spec | None = None

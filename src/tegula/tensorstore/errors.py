@@ -65,15 +65,7 @@ class ArgumentTypeError(StatusError, TypeError):
 
 
 def status(code: str, message: str) -> StatusError:
-    """Return the exception for a status, whose sentence is without the code.
-
-    Examples
-    --------
-    >>> status("NOT_FOUND", 'Metadata at ".zarray" does not exist')
-    ValueStatusError('NOT_FOUND: Metadata at ".zarray" does not exist')
-    >>> isinstance(status("UNIMPLEMENTED", "Dimension units not supported by zarr driver"), NotImplementedError)
-    True
-    """
+    """Return the exception for a status, whose sentence is without the code."""
     return UnimplementedError(code, message) if code == "UNIMPLEMENTED" else ValueStatusError(code, message)
 
 

@@ -316,21 +316,15 @@ class Promise(Generic[T]):
 
 
 class WriteFutures:
-    """The two futures of a write; its own methods are those of `commit`.
-
-    Attributes
-    ----------
-    copy : Future
-        Ready when the source is no longer read.
-    commit : Future
-        Ready when reads return the new values and these are stored as durably as the store supports; in a transaction,
-        when reads within it return them.
-    """
+    """The two futures of a write; its own methods are those of `commit`."""
 
     __slots__ = ("__weakref__", "commit", "copy")
 
     copy: Future[None]
+    """Ready when the source is no longer read."""
     commit: Future[None]
+    """Ready when reads return the new values and these are stored as durably as the store supports; in a transaction,
+    when reads within it return them."""
 
     def __new__(cls) -> WriteFutures:
         raise type_error("cannot create 'tensorstore.WriteFutures' instances")

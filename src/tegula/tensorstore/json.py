@@ -89,13 +89,7 @@ MISSING: Final = _Missing()
 
 
 def dump(value: Any) -> str:
-    """Return JSON text without spaces, with members sorted by name.
-
-    Examples
-    --------
-    >>> dump({"b": [1.0, None], "a": "é"})
-    '{"a":"é","b":[1.0,null]}'
-    """
+    """Return JSON text without spaces, with members sorted by name."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, default=str)
 
 
@@ -166,13 +160,7 @@ def boolean(value: Any) -> bool:
 
 
 def integer(value: Any, least: int, most: int, what: str = "") -> int:
-    """Read an integer from `least` to `most`, or a float of integral value; `what` describes it in errors.
-
-    Examples
-    --------
-    >>> integer(3.0, 0, 9)
-    3
-    """
+    """Read an integer from `least` to `most`, or a float of integral value; `what` describes it in errors."""
     parsed = int(value) if isinstance(value, float) and value.is_integer() else value
     if type(parsed) is not int or not least <= parsed <= most:
         raise expected(what or f"integer in the range [{least}, {most}]", value)
@@ -185,13 +173,7 @@ def int64(value: Any) -> int:
 
 
 def array_of(value: Any, read: Callable[[Any], T]) -> list[T]:
-    """Read each element of an array.
-
-    Examples
-    --------
-    >>> array_of([1, 2.0], int64)
-    [1, 2]
-    """
+    """Read each element of an array."""
     elements = []
     for position, element in enumerate(array(value)):
         with at(position):
@@ -211,25 +193,12 @@ def read_member(members: dict[str, Any], name: str, read: Callable[[Any], T]) ->
 
 
 def take(members: dict[str, Any], name: str, read: Callable[[Any], T], default: Any = None) -> Any:
-    """Remove a member from an object and read it; return `default` if it is absent.
-
-    Examples
-    --------
-    >>> members = {"rank": 3.0}
-    >>> take(members, "rank", int64), take(members, "rank", int64)
-    (3, None)
-    """
+    """Remove a member from an object and read it; return `default` if it is absent."""
     return read_member(members, name, read) if name in members else default
 
 
 def take_members(members: dict[str, Any], table: MemberTable) -> dict[str, Any]:
-    """Remove the members that a table lists from an object; return those that do not have their default.
-
-    Examples
-    --------
-    >>> take_members({"a": 1.0, "b": 2.0}, {"a": (int64, 1), "b": (int64, 1)})
-    {'b': 2}
-    """
+    """Remove the members that a table lists from an object; return those that do not have their default."""
     values = {}
     for name, (read, default) in table.items():
         value = read_member(members, name, read) if default is MISSING else take(members, name, read, default)
@@ -326,13 +295,7 @@ def check_rank(rank: Any) -> int:
 
 
 def nested_shape(value: Any, depth: int = MAX_RANK + 1) -> list[int]:
-    """Return the shape of nested lists, from the first list of each level, with at most `depth` dimensions.
-
-    Examples
-    --------
-    >>> nested_shape([[1, 2, 3], [4, 5, 6]]), nested_shape([[1, 2, 3], [4, 5, 6]], 1), nested_shape(7)
-    ([2, 3], [2], [])
-    """
+    """Return the shape of nested lists, from the first list of each level, with at most `depth` dimensions."""
     shape: list[int] = []
     while isinstance(value, list) and len(shape) < depth:
         shape.append(len(value))
@@ -343,13 +306,7 @@ def nested_shape(value: Any, depth: int = MAX_RANK + 1) -> list[int]:
 
 
 def nested_array(value: Any, shape: Sequence[int]) -> npt.NDArray[Any]:
-    """Return the elements of nested lists as an array of objects.
-
-    Examples
-    --------
-    >>> nested_array([[1, 2], [3, 4]], [2, 2]).tolist()
-    [[1, 2], [3, 4]]
-    """
+    """Return the elements of nested lists as an array of objects."""
     if len(shape) > MAX_RANK:
         raise invalid(f"Nesting level exceeds maximum rank of {MAX_RANK}")
     values = np.empty(shape, object)
@@ -410,14 +367,7 @@ def _no_number(text: str) -> NoReturn:
 
 
 def to_json_value(value: Any, room: int = _DEPTH) -> Any:
-    """Convert a Python value to JSON: dict, list, str, int, float, bool or None; `room` is the maximum depth.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> to_json_value({"shape": (np.int64(3), None)})
-    {'shape': [3, None]}
-    """
+    """Convert a Python value to JSON: dict, list, str, int, float, bool or None; `room` is the maximum depth."""
     kind = type(value)
     if kind is str and value.isascii():
         return value
@@ -450,13 +400,7 @@ def to_json_value(value: Any, room: int = _DEPTH) -> Any:
 
 
 def sound_text(value: str) -> str:
-    """Return text if it can be encoded; surrogates may only stand for bytes of a path that are not UTF-8.
-
-    Examples
-    --------
-    >>> sound_text("x")
-    'x'
-    """
+    """Return text if it can be encoded; surrogates may only stand for bytes of a path that are not UTF-8."""
     if not value.isascii():
         as_bytes(value, "text", "surrogateescape")
     return value
@@ -486,13 +430,7 @@ def key_bytes(key: str) -> bytes:
 
 
 def pretty(value: Any, before: str = "", after: str = "") -> str:
-    """Return JSON as Python source, between `before` and `after`, in lines of up to 80 characters where possible.
-
-    Examples
-    --------
-    >>> print(pretty({"rank": 2, "dtype": None}, "Schema(", ")"))
-    Schema({'dtype': None, 'rank': 2})
-    """
+    """Return JSON as Python source, between `before` and `after`, in lines of up to 80 characters where possible."""
     return before + _pretty(value, _WIDTH, 0) + after
 
 

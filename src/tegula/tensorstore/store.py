@@ -128,10 +128,9 @@ class TensorStore(Indexable):
     size: int = attribute("domain.size", "Number of elements.")
     dtype: dtypes.dtype = attribute("_driver.dtype", "Data type of the elements.")
 
-    @property
-    def mode(self) -> Literal["r", "w", "rw"]:
-        """Whether the array can be read (``"r"``), written (``"w"``) or both (``"rw"``)."""
-        return self._driver.mode
+    mode: Literal["r", "w", "rw"] = attribute(
+        "_driver.mode", 'Whether the array can be read (``"r"``), written (``"w"``) or both (``"rw"``).'
+    )
 
     @property
     def readable(self) -> bool:
@@ -202,23 +201,7 @@ class TensorStore(Indexable):
         unbind_context: bool | None = None,
         **options: Any,
     ) -> Spec:
-        """Return a spec that opens this view again; options are those of `Spec.update`.
-
-        Examples
-        --------
-        >>> import tegula.tensorstore as ts
-        >>> ts.array([1, 2, 3], dtype=ts.uint8)[1:].spec()
-        Spec({
-          'array': [2, 3],
-          'driver': 'array',
-          'dtype': 'uint8',
-          'transform': {
-            'input_exclusive_max': [3],
-            'input_inclusive_min': [1],
-            'output': [{'input_dimension': 0, 'offset': -1}],
-          },
-        })
-        """
+        """Return a spec that opens this view again; options are those of `Spec.update`."""
         driver = self._driver.latest(look=False)
         spec = Spec._of(*driver.spec_of_view(self._transform(), minimal=bool(minimal_spec)))
         if unbind_context:
@@ -446,7 +429,7 @@ class TensorStore(Indexable):
 
 
 def _reopen(spec: DriverSpec, view: IndexTransform, read: bool, write: bool) -> TensorStore:
-    driver = spec.open(Opening(Context(), None, read, write))
+    driver, _ = spec.open(Opening(Context(), None, read, write))
     return TensorStore._of(driver, resolved_transform(view, driver.domain))
 
 

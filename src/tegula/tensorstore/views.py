@@ -18,6 +18,7 @@ from tegula.indexing.transform import Affine, OutputMap, Transform, affine, axes
 from tegula.runtime.frozen import attribute
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.casting import each
+from tegula.tensorstore.constraints.fill_values import as_dtype
 from tegula.tensorstore.constraints.schema import units_through
 from tegula.tensorstore.errors import StatusError, invalid, status, type_error
 from tegula.tensorstore.index.dim import Interval, interval_text
@@ -40,14 +41,9 @@ _FINITE = 2**62 - 1
 
 
 class Selection:
-    """The elements of a base array that a view contains.
+    """The elements of a base array that a view of a shape contains.
 
-    Attributes
-    ----------
-    transform : Transform
-        The elements; an axis of the view along which they are repeated has length 1.
-    shape : tuple of int
-        Shape of the view.
+    An axis of the view along which elements are repeated has length 1 in the transform.
     """
 
     __slots__ = ("shape", "transform")
@@ -238,9 +234,7 @@ def _objects(source: Any, dtype: dtypes.dtype, rank: int) -> _Values:
             raise _too_deep(values.ndim, rank, "object too deep for desired array")
     else:
         values = _nested(source, rank)
-    if dtype == dtypes.json:
-        return each(values, to_json_value, np.dtype(object))
-    return each(values, _expect_bytes if dtype == dtypes.string else _expect_text, np.dtype(object))
+    return each(values, to_json_value, np.dtype(object)) if dtype == dtypes.json else as_dtype(values, dtype)
 
 
 def _nested(source: Any, rank: int) -> _Values:
@@ -260,18 +254,6 @@ def _nested(source: Any, rank: int) -> _Values:
     return values.reshape(shape)
 
 
-def _expect_bytes(value: Any) -> bytes:
-    if not isinstance(value, bytes):
-        raise type_error(f"expected bytes, {type(value).__name__} found")
-    return value
-
-
-def _expect_text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise type_error("bad argument type for built-in operation")
-    return value
-
-
 def align(source: IndexDomain, target: IndexDomain) -> tuple[int, ...]:
     """Match the dimensions of a source with those of a target; return that of the source for each, -1 if there is none.
 
@@ -280,17 +262,14 @@ def align(source: IndexDomain, target: IndexDomain) -> tuple[int, ...]:
     """
     matches = _matches(source, target)
     wrong = []
-    for number in range(source.rank):
+    for number, size in enumerate(source.shape):
         match = matches.get(number)
-        size = source.shape[number]
-        if match is None:
-            if size != 1:
-                wrong.append(f"unmatched source dimension {_dimension(source, number)} does not have a size of 1")
-        elif size not in (1, target.shape[match]):
-            wrong.append(
-                f"source dimension {_dimension(source, number)} mismatch with target dimension "
-                f"{_dimension(target, match)}"
-            )
+        if size != 1 and (match is None or size != target.shape[match]):
+            shown = f"source dimension {_dimension(source, number)}"
+            if match is None:
+                wrong.append(f"unmatched {shown} does not have a size of 1")
+            else:
+                wrong.append(f"{shown} mismatch with target dimension {_dimension(target, match)}")
     if wrong:
         raise invalid("Error aligning dimensions: " + ", ".join(wrong))
     numbers = {match: number for number, match in matches.items()}

@@ -64,6 +64,11 @@ def test_directories_of_drives(path: str, split: tuple[str, str]) -> None:
     assert specs.split_directory(path, "nt") == split
 
 
+def test_directories_and_the_names_in_them() -> None:
+    wanted = [("/data", "a"), ("/data/a", ""), (".", "a"), ("/", "a")]
+    assert [specs.split_directory(path, "posix") for path in ("/data/a", "/data/a/", "a", "/a")] == wanted
+
+
 @pytest.mark.parametrize("driver", ["zarr3", "zarr"])
 def test_an_array_at_a_path_of_this_system(tmp_path: Path, driver: str) -> None:
     for number, where in enumerate((str(tmp_path), tmp_path.as_posix(), tmp_path.as_uri())):

@@ -38,12 +38,6 @@ def choose_shard_shapes(
     """Choose the shapes of read chunks, and of write chunks (shards) that are multiples of them.
 
     `hard` says of each dimension whether the read size and the write size are hard constraints; a soft one is adjusted.
-
-    Examples
-    --------
-    >>> nothing = ([0, 0], [0, 0], None)
-    >>> choose_shard_shapes(([0, 0], [0, 0], 100), ([60, 0], [0, 0], None), [1000, 1000], ([False] * 2, [True] * 2))
-    ((10, 10), (60, 1000))
     """
     inner, outer = _with_whole_extents(read[0], extents), _with_whole_extents(write[0], extents)
     for axis, (small, large) in enumerate(zip(inner, outer, strict=True)):

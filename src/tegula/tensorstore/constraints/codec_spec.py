@@ -409,13 +409,7 @@ _N5_OPTIONS: Final[dict[str, MemberTable]] = {
 
 
 def compression_from_json(value: Any) -> dict[str, Any]:
-    """Read a ``compression`` of N5, and choose missing options as TensorStore does.
-
-    Examples
-    --------
-    >>> compression_from_json({"type": "gzip"})
-    {'level': -1, 'type': 'gzip', 'useZlib': False}
-    """
+    """Read a ``compression`` of N5, and choose missing options as TensorStore does."""
     members = obj(value)
     kind = read_member(members, "type", partial(one_of, names=tuple(_N5_OPTIONS)))
     options = with_defaults(take_members(members, _N5_OPTIONS[kind]), _N5_OPTIONS[kind])
@@ -500,13 +494,7 @@ DEFAULT_COMPRESSOR: Final = {"id": "blosc", **_DEFAULTS["blosc"]}
 
 
 def compressor_from_json(value: Any) -> dict[str, Any] | None:
-    """Read a ``compressor`` of Zarr v2, and choose missing options as TensorStore does.
-
-    Examples
-    --------
-    >>> compressor_from_json({"id": "zlib"})
-    {'id': 'zlib', 'level': 1}
-    """
+    """Read a ``compressor`` of Zarr v2, and choose missing options as TensorStore does."""
     if value is None:
         return None
     [codec] = codecs_from_json([value], "compressor")

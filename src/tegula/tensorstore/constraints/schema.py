@@ -131,6 +131,11 @@ def _along(output_map: OutputIndexMap, rank: int, transform: IndexTransform, siz
     return positions.reshape([-1 if number == axis else 1 for number in range(rank)])
 
 
+def _of_domain(name: str, doc: str) -> Any:
+    """Return the property for one of the domain; None if the rank is unknown."""
+    return property(lambda self: None if self._rank is None else getattr(self._any_domain(), name), doc=doc)
+
+
 class Schema(Constraints, Indexable):
     """Constraints on an array; properties that are not given are unconstrained, contradictions are errors.
 
@@ -219,20 +224,9 @@ class Schema(Constraints, Indexable):
     dtype: dtypes.dtype | None = attribute("_dtype", "Data type; None if it is unconstrained.")
     domain: IndexDomain | None = attribute("_domain", "The domain; None if it is unconstrained.")
 
-    @property
-    def shape(self) -> tuple[int, ...] | None:
-        """The domain's shape; None if the rank is unknown."""
-        return None if self._rank is None else self._any_domain().shape
-
-    @property
-    def origin(self) -> tuple[int, ...] | None:
-        """The domain's lower bounds; None if the rank is unknown."""
-        return None if self._rank is None else self._any_domain().origin
-
-    @property
-    def size(self) -> int | None:
-        """The number of elements; None if the rank is unknown."""
-        return None if self._rank is None else self._any_domain().size
+    shape: tuple[int, ...] | None = _of_domain("shape", "The domain's shape; None if the rank is unknown.")
+    origin: tuple[int, ...] | None = _of_domain("origin", "The domain's lower bounds; None if the rank is unknown.")
+    size: int | None = _of_domain("size", "The number of elements; None if the rank is unknown.")
 
     def _any_domain(self) -> IndexDomain:
         return IndexDomain(self._rank) if self._domain is None else self._domain

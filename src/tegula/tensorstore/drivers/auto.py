@@ -34,11 +34,8 @@ class AutoSpec(StoredSpec):
 
     name: ClassVar[str] = "auto"
     directory: ClassVar[bool] = False
-    resource_kinds: ClassVar[Mapping[str, str]] = {
-        "cache_pool": "cache_pool",
-        "data_copy_concurrency": "data_copy_concurrency",
-    }
-    optional_resources: ClassVar[frozenset[str]] = frozenset(resource_kinds)
+    resources: ClassVar[tuple[str, ...]] = ("cache_pool", "data_copy_concurrency")
+    optional_resources: ClassVar[frozenset[str]] = frozenset(resources)
     creates: ClassVar[bool] = False
     members: ClassVar[Mapping[str, SpecMember]] = {}
 
@@ -51,7 +48,7 @@ class AutoSpec(StoredSpec):
         """Return the last component of the URL."""
         return "auto:"
 
-    def open_view(self, request: Opening) -> tuple[Driver, IndexTransform | None]:
+    def open(self, request: Opening) -> tuple[Driver, IndexTransform | None]:
         kvstore = self.opened_kvstore(request)
         document = _document_of_view(kvstore)
         if document is None:
@@ -59,9 +56,6 @@ class AutoSpec(StoredSpec):
         spec = Spec._of(*read_spec(document))._merged(schema=self.schema)
         spec._driver.bindings.take_over(self.bindings)
         return spec._bound(self.bindings.home(request.context))._open(request)
-
-    def open(self, request: Opening) -> Driver:
-        return self.open_view(request)[0]
 
     def _detect_scheme(self, kvstore: KvStore) -> str:
         """Return the URL scheme of the only format whose keys exist."""

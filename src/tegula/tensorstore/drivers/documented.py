@@ -18,7 +18,6 @@ import numpy as np
 import tegula
 from tegula.arrays.attributes import Attributes
 from tegula.arrays.creation import adapted, array_metadata, new_array_of
-from tegula.errors import TegulaError
 from tegula.formats import Format, find_format
 from tegula.formats.bcolz.chunks import automatic_chunklen
 from tegula.hierarchy.group import open_node
@@ -31,7 +30,7 @@ from tegula.tensorstore.constraints.fill_values import as_dtype
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.drivers.elements import checked_field
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
-from tegula.tensorstore.drivers.stored import SHOWN, ArraySpec, Metadata, Ranks, Reader, effective_domain
+from tegula.tensorstore.drivers.stored import SHOWN, UNDETERMINED, ArraySpec, Metadata, Ranks, Reader, effective_domain
 from tegula.tensorstore.errors import invalid, stating, status
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json import dump, known_only, member, obj, take
@@ -102,10 +101,8 @@ class DocumentedSpec(ArraySpec):
 
     def create(self, kvstore: KvStore, *, overwrite: bool) -> Driver:
         fmt = find_format(self.name)
-        try:
+        with self.writing(kvstore), stating(UNDETERMINED):
             metadata = fmt.adapt(self._new_metadata(fmt))
-        except TegulaError as error:
-            raise self.write_error(kvstore, self.undetermined_error(error)) from None
         return self._driver(kvstore, new_array_of(kvstore._store, kvstore._path.strip("/"), fmt, metadata, overwrite))
 
     def _new_metadata(self, fmt: Format) -> ArrayMetadata:

@@ -27,25 +27,9 @@ _VARIABLE = {"string": dtypes.ustring, "bytes": dtypes.string}
 
 
 class Elements:
-    """The elements of a stored array, or one field of them.
+    """The elements of a stored array or one field of them, or with `void` their bytes.
 
-    Parameters
-    ----------
-    stored : DataType
-        The type of the stored array.
-    field : str, optional
-        The field to show.
-    void : bool
-        Whether to show the bytes of the elements.
-
-    Attributes
-    ----------
-    dtype : dtype
-        Type of an element.
-    shape : tuple of int
-        Sizes of the added dimensions.
-    plain : bool
-        Whether elements are shown as stored.
+    They have the data type `dtype` and `shape`, the sizes of the added dimensions. `plain` ones are shown as stored.
     """
 
     __slots__ = ("_base", "_inner", "dtype", "field", "plain", "shape")

@@ -48,11 +48,7 @@ class JsonSpec(StoredSpec):
 
     name: ClassVar[str] = "json"
     directory: ClassVar[bool] = False
-    resource_kinds: ClassVar[Mapping[str, str]] = {
-        "cache_pool": "cache_pool",
-        "data_copy_concurrency": "data_copy_concurrency",
-    }
-    optional_resources: ClassVar[frozenset[str]] = frozenset()
+    resources: ClassVar[tuple[str, ...]] = ("cache_pool", "data_copy_concurrency")
     creates: ClassVar[bool] = False
     members: ClassVar[Mapping[str, SpecMember]] = {
         "recheck_cached_data": StoredSpec.members["recheck_cached_data"],
@@ -80,12 +76,9 @@ class JsonSpec(StoredSpec):
         """Return the layout of a value, which no constraints change."""
         return ChunkLayout(rank=0)
 
-    def merge(self, *, flags: OpenMode | None = None, schema: Schema | None = None, **options: Any) -> Self:
+    def merge(self, *, flags: OpenMode | None = None, **options: Any) -> Self:
         other = super().merge(**options)
-        if schema is not None:
-            other.schema = schema.copy()
-            other._check()
-            other.schema._merge(self.schema)
+        other._check()
         return other
 
     def described(self, members: dict[str, Any], data_type: dtypes.dtype) -> Self:
@@ -97,11 +90,10 @@ class JsonSpec(StoredSpec):
         """Return the last component of the URL."""
         return "json:" + quote(self.pointer, safe="/~-._!$&'()*+,;=:@")
 
-    def open(self, request: Opening) -> Driver:
-        kvstore = self.opened_kvstore(request)
-        driver = JsonDriver(self, kvstore)
+    def open(self, request: Opening) -> tuple[Driver, None]:
+        driver = JsonDriver(self, self.opened_kvstore(request))
         driver.mode = request.mode
-        return driver
+        return driver, None
 
 
 class JsonDriver(Driver):

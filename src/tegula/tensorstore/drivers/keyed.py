@@ -33,8 +33,8 @@ from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.unit import Units, merged_units
 from tegula.tensorstore.drivers.elements import Elements, fill_of, shown_part, stored_fill
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
-from tegula.tensorstore.drivers.stored import ArraySpec, Metadata, Ranks, effective_domain, path_of, ranks
-from tegula.tensorstore.errors import StatusError, annotate, as_status, invalid, status
+from tegula.tensorstore.drivers.stored import UNDETERMINED, ArraySpec, Metadata, Ranks, effective_domain, path_of, ranks
+from tegula.tensorstore.errors import StatusError, annotate, as_status, invalid, stating, status
 from tegula.tensorstore.index.domain import IndexDomain, check_labels
 from tegula.tensorstore.json import dump, member, naming
 from tegula.tensorstore.kvstore.kvstore import KvStore
@@ -240,10 +240,8 @@ class KeyedSpec(ArraySpec):
     def create(self, kvstore: KvStore, *, overwrite: bool) -> Driver:
         store, path = kvstore._store, path_of(kvstore)
         # raise errors before anything is changed
-        try:
+        with self.writing(kvstore):
             raw, driver = self.new_array(kvstore)
-        except StatusError as error:
-            raise self.write_error(kvstore, error) from None
         fmt, array = self.format(kvstore), driver.array.stored
         node = replace(driver.array.metadata, documents={self.key: raw})
         done = False
@@ -263,14 +261,12 @@ class KeyedSpec(ArraySpec):
 
     def new_array(self, kvstore: KvStore) -> tuple[bytes, KeyedDriver]:
         """Return the document of a new array, and its driver; raise unless it meets the spec."""
-        try:
+        with stating(UNDETERMINED):
             raw = dump(self.new_document()).encode("utf-8", "surrogatepass")
             node = self.plain_format.parse({self.key: raw})
             assert isinstance(node, ArrayMetadata)
             driver: KeyedDriver = self.driver_type(self, kvstore, self.completed(node))
             self.check(driver)
-        except TegulaError as error:
-            raise self.undetermined_error(error) from None
         return raw, driver
 
     def new_document(self) -> dict[str, Any]:

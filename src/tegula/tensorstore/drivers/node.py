@@ -170,9 +170,6 @@ class NodeDriver(Driver):
 
     # --- chunks
 
-    def _plan(self, transform: Transform) -> Plan:
-        return transform.plan(self.array.shape, self.array.metadata.grid)
-
     def _missing(self, coords: tuple[int, ...]) -> StatusError:
         stored = self.array.stored
         shown = ", ".join(map(str, self.shown_coords(coords)))
@@ -186,7 +183,8 @@ class NodeDriver(Driver):
 
     def storage_statistics(self, transform: Transform) -> tuple[bool, bool]:
         with stating():
-            count, total = self.count_stored(self._plan(self.divided(transform)[0]))
+            outer, _ = self.divided(transform)
+            count, total = self.count_stored(outer.plan(self.array.shape, self.array.metadata.grid))
         return count == 0, count == total
 
     def count_stored(self, plan: Plan) -> tuple[int, int]:

@@ -25,9 +25,10 @@ from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.unit import Units
 from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.elements import Elements
-from tegula.tensorstore.errors import StatusError, annotate, invalid, status
+from tegula.tensorstore.errors import StatusError, invalid, stating, status
 from tegula.tensorstore.index.dim import EXCLUSIVE_INFINITY
 from tegula.tensorstore.index.domain import IndexDomain, check_labels, merge_domains
+from tegula.tensorstore.index.transform import IndexTransform
 from tegula.tensorstore.json import (
     MAX_RANK,
     MISSING,
@@ -67,35 +68,18 @@ _MAX_SIZE: Final = 2**63 - 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metadata:
-    """Members of a metadata document.
+    """Members of a metadata document; None for those that are not given."""
 
-    Attributes
-    ----------
-    json : mapping
-        The members, in the form that is written.
-    shape, chunk_shape : tuple of int or None
-        Shape of the array and of its chunks, if given.
-    data_type : DataType or None
-        Type of the elements, if given.
-    fill : 0-d ndarray or None
-        The fill value, if there is one.
-    codecs : Chain or None
-        Zarr v3: the codecs, if given.
-    names, units : tuple or None
-        Zarr v3: name and unit of each dimension.
-    attributes : mapping
-        Zarr v3: the user's attributes in the document.
-    """
-
-    json: Mapping[str, Any] = field(default_factory=dict)
+    json: Mapping[str, Any] = field(default_factory=dict)  # in the form that is written
     shape: tuple[int, ...] | None = None
     chunk_shape: tuple[int, ...] | None = None
     data_type: DataType | None = None
-    fill: npt.NDArray[Any] | None = None
+    fill: npt.NDArray[Any] | None = None  # a 0-d array
+    # of Zarr v3, and of N5 except codecs and attributes
     codecs: Chain | None = None
     names: tuple[str | None, ...] | None = None
     units: Units | None = None
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = field(default_factory=dict)  # the user's
 
     @property
     def rank(self) -> int | None:
@@ -105,21 +89,13 @@ class Metadata:
 
 
 class Reader:
-    """A reader of the members of an object, which are removed; those with an element per dimension have the same rank.
-
-    Attributes
-    ----------
-    json : dict
-        The members read so far, in the form that is written.
-    parts : dict
-        The values of members that are attributes of `Metadata`.
-    """
+    """A reader of members of an object, which it removes; those with an element per dimension have the same rank."""
 
     def __init__(self, members: dict[str, Any]) -> None:
         self.members = members
         self.rank: int | None = None
-        self.json: dict[str, Any] = {}
-        self.parts: dict[str, Any] = {}
+        self.json: dict[str, Any] = {}  # the members read so far, in the form that is written
+        self.parts: dict[str, Any] = {}  # the values of those that are attributes of `Metadata`
 
     def take(
         self, name: str, read: Callable[[Any], Any], write: Callable[[Any], Any] | None = None, part: str = ""
@@ -262,11 +238,7 @@ class StoredSpec(DriverSpec):
         "fill_missing_data_reads": SpecMember("fill_missing", boolean, True),
         "store_data_equal_to_fill_value": SpecMember("store_equal", boolean, True),
     }
-    resource_kinds: ClassVar[Mapping[str, str]] = {
-        "cache_pool": "cache_pool",
-        "metadata_cache_pool": "cache_pool",
-        "data_copy_concurrency": "data_copy_concurrency",
-    }
+    resources: ClassVar[tuple[str, ...]] = ("cache_pool", "metadata_cache_pool", "data_copy_concurrency")
     optional_resources: ClassVar[frozenset[str]] = frozenset(("metadata_cache_pool",))  # instead of `cache_pool`
 
     recheck_metadata: Any = "open"
@@ -353,6 +325,8 @@ class StoredSpec(DriverSpec):
         return other
 
 
+UNDETERMINED: Final = 'Cannot create using specified "metadata" and schema'
+"""What errors say about a spec that does not determine an array."""
 SHOWN: Final = {
     "field": SpecMember("field", string),
     "open_as_void": SpecMember("void", boolean),
@@ -362,17 +336,7 @@ SHOWN: Final = {
 
 
 class ArraySpec(StoredSpec):
-    """A spec of a stored array.
-
-    Attributes
-    ----------
-    constraints
-        The ``metadata`` member.
-    field : str
-        Name of the field or column to show; empty if there is only one.
-    void, records : bool
-        Whether to show the bytes of whole elements, or whole elements with all their fields.
-    """
+    """A spec of a stored array."""
 
     format_name: ClassVar[str]
     """The name of the format in tegula, which is also the URL scheme."""
@@ -388,10 +352,10 @@ class ArraySpec(StoredSpec):
 
     key: str
     """Key of the array's metadata document, relative to the path."""
-    constraints: Metadata
-    field: str = ""
-    void: bool = False
-    records: bool = False
+    constraints: Metadata  # the member ``metadata``
+    field: str = ""  # or column to show; empty if there is only one
+    void: bool = False  # whether to show the bytes of whole elements
+    records: bool = False  # whether to show whole elements with all their fields
 
     def __init__(self) -> None:
         super().__init__()
@@ -442,12 +406,12 @@ class ArraySpec(StoredSpec):
     def create(self, kvstore: KvStore, *, overwrite: bool) -> Driver:
         """Create the array; with `overwrite`, first delete everything at its path."""
 
-    def open(self, request: Opening) -> Driver:
+    def open(self, request: Opening) -> tuple[Driver, IndexTransform | None]:
         flags = self.checked_flags(request)
         kvstore = self.opened_kvstore(request)
         driver = self.open_or_create(kvstore, flags)
         driver.mode = request.mode
-        return driver
+        return driver, None
 
     def open_or_create(self, kvstore: KvStore, flags: OpenMode) -> Driver:
         """Open the array or create it, as the flags allow."""
@@ -462,20 +426,17 @@ class ArraySpec(StoredSpec):
             driver = self.open_existing(kvstore, flags)  # another process has created the array
             if driver is not None:
                 return driver
-            text = error.message.replace("overwrite=True", "delete_existing=True")
-            raise annotate(status("ALREADY_EXISTS", text), f"Error writing {self.shown_key(kvstore)}") from None
+            with self.writing(kvstore):
+                text = error.message.replace("overwrite=True", "delete_existing=True")
+                raise status("ALREADY_EXISTS", text) from None
 
     def already_exists_error(self, kvstore: KvStore) -> StatusError:
         """Return the error for an array that must not be opened."""
         return status("ALREADY_EXISTS", f"Error writing {self.shown_key(kvstore)}")
 
-    def undetermined_error(self, error: BaseException) -> StatusError:
-        """Return the error for a spec that does not determine an array."""
-        return annotate(error, 'Cannot create using specified "metadata" and schema')
-
-    def write_error(self, kvstore: KvStore, error: BaseException) -> StatusError:
-        """Return the error for an array that cannot be created."""
-        return annotate(error, f"Error writing {self.shown_key(kvstore)}")
+    def writing(self, kvstore: KvStore) -> stating:
+        """Say in errors of a ``with`` block that the document is being written."""
+        return stating(f"Error writing {self.shown_key(kvstore)}")
 
     def shown_key(self, kvstore: KvStore) -> str:
         """Return the document's key for messages."""

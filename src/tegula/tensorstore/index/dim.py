@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from tegula.runtime.frozen import attribute
 from tegula.tensorstore.errors import StatusError, index_error, invalid, status, type_error
@@ -218,17 +218,18 @@ class Dim:
         implicit_upper: bool | None = None,
         **bounds: Any,
     ) -> None:
-        form = _parse_arguments(args, bounds)
-        if form is None:
-            raise type_error(
-                "expected Dim(label=...), Dim(size, label=...), Dim(inclusive_min, exclusive_max) "
-                "or Dim(inclusive_min=..., inclusive_max=...)"
-            )
-        lower, upper, label, lower_given, upper_given = form
-        self._lower, self._upper = lower, upper
-        self.label = label or ""
-        self.implicit_lower = not lower_given if implicit_lower is None else bool(implicit_lower)
-        self.implicit_upper = not upper_given if implicit_upper is None else bool(implicit_upper)
+        fields = _by_name(args, bounds)
+        low, size, last, upper = map(fields.get, ("inclusive_min", "size", "inclusive_max", "exclusive_max"))
+        lower = low if low is not None else 0 if "size" in fields else -INFINITY
+        upper = upper if last is None else last + 1
+        if size is not None:
+            self._lower, self._upper = sized(lower, size)
+        else:
+            self._lower, self._upper = half_open(lower, EXCLUSIVE_INFINITY if upper is None else upper)
+        self.label = fields.get("label") or ""
+        has_lower, has_upper = "size" in fields or low is not None, size is not None or upper is not None
+        self.implicit_lower = not has_lower if implicit_lower is None else bool(implicit_lower)
+        self.implicit_upper = not has_upper if implicit_upper is None else bool(implicit_upper)
 
     @classmethod
     def _make(cls, lower: int, upper: int, implicit_lower: bool, implicit_upper: bool, label: str) -> Dim:
@@ -342,48 +343,32 @@ def merge_labels(first: str, second: str) -> str:
     return first or second
 
 
-def _parse_arguments(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[int, int, str | None, bool, bool] | None:
-    """Return the bounds, the label, and whether each bound was given; None if the arguments fit no form."""
-    for positional, keywords in _FORMS:
-        fields = _match_form(args, named, positional, keywords)
-        has_size = "size" in positional
-        if fields is None or (has_size and "size" not in fields):
-            continue
-        low, size, last, upper = (
-            fields.get(name) for name in ("inclusive_min", "size", "inclusive_max", "exclusive_max")
-        )
-        lower = low if low is not None else 0 if has_size else -INFINITY
-        if size is not None:
-            bounds = sized(lower, size)
-        else:
-            upper = upper if last is None else last + 1
-            bounds = half_open(lower, EXCLUSIVE_INFINITY if upper is None else upper)
-        return (*bounds, fields.get("label"), has_size or low is not None, size is not None or upper is not None)
-    return None
+_FORMS: Final = (
+    (1, ("label",)),
+    (2, ("size", "label", "inclusive_min")),
+    (2, ("inclusive_min", "exclusive_max", "label")),
+    (0, ("inclusive_min", "inclusive_max", "label")),
+)
+"""The forms of the constructor: how many arguments can be positional, and the names of all."""
 
 
-_FORMS: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
-    (("label",), ()),
-    (("size", "label"), ("inclusive_min",)),
-    (("inclusive_min", "exclusive_max"), ("label",)),
-    ((), ("inclusive_min", "inclusive_max", "label")),
-]
-"""The forms of the constructor: names of positional arguments, and of those that are given by name."""
+def _by_name(args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of the constructor in the first form that they fit; a size can't be left out of its form."""
+    for count, names in _FORMS:
+        fields = {**dict(zip(names, args)), **named}
+        is_whole = len(args) <= count and len(fields) == len(args) + len(named) and fields.keys() <= {*names}
+        if is_whole and ("size" in fields or "size" not in names) and all(map(_is_field, fields, fields.values())):
+            return {
+                name: value if isinstance(value, str | None) else operator.index(value)
+                for name, value in fields.items()
+            }
+    raise type_error(
+        "expected Dim(label=...), Dim(size, label=...), Dim(inclusive_min, exclusive_max) "
+        "or Dim(inclusive_min=..., inclusive_max=...)"
+    )
 
 
-def _match_form(
-    args: tuple[Any, ...], named: dict[str, Any], positional: tuple[str, ...], keywords: tuple[str, ...]
-) -> dict[str, Any] | None:
-    """Return arguments by name; None if they do not fit one form of the constructor and its types."""
-    values = {**dict(zip(positional, args, strict=False)), **named}
-    if len(args) > len(positional) or len(values) < len(args) + len(named) or set(values) - {*positional, *keywords}:
-        return None
-    fields: dict[str, Any] = {}
-    for name, value in values.items():
-        if value is None or (name == "label" and isinstance(value, str)):
-            fields[name] = value
-        elif name != "label" and hasattr(value, "__index__") and abs(operator.index(value)) <= MAX_INT64:
-            fields[name] = operator.index(value)
-        else:
-            return None
-    return fields
+def _is_field(name: str, value: Any) -> bool:
+    if value is None or name == "label":
+        return value is None or isinstance(value, str)
+    return hasattr(value, "__index__") and abs(operator.index(value)) <= MAX_INT64

@@ -104,22 +104,12 @@ class IndexDomain(Movable):
         dimensions: Iterable[Dim] | None = None,
         json: Any = MISSING,
     ) -> None:
-        arguments = {
-            "rank": rank,
-            "inclusive_min": inclusive_min,
-            "implicit_lower_bounds": implicit_lower_bounds,
-            "exclusive_max": exclusive_max,
-            "inclusive_max": inclusive_max,
-            "shape": shape,
-            "implicit_upper_bounds": implicit_upper_bounds,
-            "labels": labels,
-        }
         if json is not MISSING:
-            self._dims = bounds_from_json(sole_json(json, *arguments.values(), dimensions), "")
+            self._dims = bounds_from_json(sole_json(locals()), "")
         elif dimensions is not None or (rank is not None and not hasattr(rank, "__index__")):
             self._dims = _of_dimensions(cast("Iterable[Dim]", rank if dimensions is None else dimensions))._dims
         else:
-            self._dims = bounds_from_arguments(arguments)
+            self._dims = bounds_from_arguments(locals())
 
     @classmethod
     def _of(cls, dims: Iterable[Bounds]) -> IndexDomain:
@@ -339,21 +329,21 @@ _LIMITS = {
 
 
 def bounds_from_arguments(arguments: dict[str, Any], prefix: str = "") -> tuple[Bounds, ...]:
-    """Return the dimensions for keyword arguments; None stands for a missing argument."""
+    """Return the dimensions for keyword arguments whose names begin with a prefix; None stands for a missing one."""
     rank: int | None = None
     source = f"{prefix}rank"
-    if arguments["rank"] is not None:
-        rank = int_argument(arguments["rank"])
+    if arguments[source] is not None:
+        rank = int_argument(arguments[source])
         if not 0 <= rank <= MAX_RANK:
             raise invalid(f"Invalid {source}: {rank}")
     vectors: dict[str, list[Any]] = {}
     for name in _ORDER:
-        if arguments[name] is None:
-            continue
         shown = name if name.startswith("implicit") else f"{prefix}{name}"
+        if (given := arguments.get(shown)) is None:
+            continue
         if name in _UPPER and (other := [each for each in _UPPER if each in vectors]):
             raise invalid(f"Cannot specify both `{prefix}{other[0]}` and `{shown}`")
-        vectors[name] = _vector(arguments[name], name)
+        vectors[name] = _vector(given, name)
         length = len(vectors[name])
         if length > MAX_RANK:
             raise invalid(f"Rank specified by `{shown}` ({length}) exceeds {MAX_RANK}")
@@ -402,24 +392,24 @@ def _vector(value: Any, name: str) -> list[Any]:
 def bounds_from_json(json: Any, prefix: str) -> tuple[Bounds, ...]:
     """Read bounds and labels from JSON whose member names begin with a prefix."""
     members = obj(json)
-    arguments: dict[str, Any] = dict.fromkeys(_ORDER)
-    arguments["rank"] = take(members, f"{prefix}rank", lambda value: integer(value, 0, MAX_RANK))
+    rank = f"{prefix}rank"
+    arguments: dict[str, Any] = {rank: take(members, rank, lambda value: integer(value, 0, MAX_RANK))}
     for name in ("inclusive_min", *_UPPER, "labels"):
         given = take(members, f"{prefix}{name}", partial(_vector_of_json, name=name))
         if given is not None and name != "labels":
             flags = f"implicit_{'lower' if name == 'inclusive_min' else 'upper'}_bounds"
             arguments[flags] = [flag for _, flag in given]
             given = [value for value, _ in given]
-        arguments[name] = given
+        arguments[f"{prefix}{name}"] = given
     known_only(members)
     return bounds_from_arguments(arguments, prefix)
 
 
-def sole_json(json: Any, *others: Any) -> Any:
-    """Return the argument `json`, which excludes all others."""
-    if any(other is not None for other in others):
+def sole_json(arguments: dict[str, Any]) -> Any:
+    """Return the argument `json` of a constructor, which excludes all others."""
+    if any(value is not None for name, value in arguments.items() if name not in ("self", "json")):
         raise type_error("`json` excludes all other arguments")
-    return to_json_value(json)
+    return to_json_value(arguments["json"])
 
 
 def _vector_of_json(value: Any, name: str) -> list[Any]:

@@ -340,14 +340,9 @@ def index_directly(pair: Transform, expression: Expression) -> Transform:
 def index_selected(
     pair: Transform, expression: Expression, selection: Sequence[Selector], dims: list[int] | None
 ) -> tuple[Transform, list[int]]:
-    """Index selected dimensions; return the dimensions selected afterwards, too.
+    """Index selected dimensions, or those with the numbers `dims`; return the dimensions selected afterwards, too.
 
-    Parameters
-    ----------
-    selection : sequence of int, str or slice
-        The dimensions in the order of the terms; for new dimensions, their positions in the result.
-    dims : list of int, optional
-        The numbers of the dimensions, for the second and later operations of a chain.
+    They are in the order of the terms; a selected new dimension is its position in the result.
     """
     slots = list(range(pair[0].rank))
     if dims is None:

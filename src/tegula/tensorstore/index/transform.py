@@ -110,27 +110,17 @@ class IndexTransform(Indexable, Applicable):
         domain: IndexDomain | Iterable[Dim] | None = None,
         json: Any = MISSING,
     ) -> None:
-        arguments = {
-            "rank": input_rank,
-            "inclusive_min": input_inclusive_min,
-            "implicit_lower_bounds": implicit_lower_bounds,
-            "exclusive_max": input_exclusive_max,
-            "inclusive_max": input_inclusive_max,
-            "shape": input_shape,
-            "implicit_upper_bounds": implicit_upper_bounds,
-            "labels": input_labels,
-        }
+        if json is not MISSING:
+            self._domain, self._maps = _from_json(sole_json(locals()))
+            return
         # positional forms: a domain or dimensions instead of a rank
         output = output_maps if output is None else output
         if domain is None and input_rank is not None and not hasattr(input_rank, "__index__"):
-            domain = cast("IndexDomain", arguments.pop("rank"))
-        if json is not MISSING:
-            self._domain, self._maps = _from_json(sole_json(json, *arguments.values(), domain, output))
-            return
+            domain, input_rank = cast("IndexDomain", input_rank), None
         # the domain from bounds, or the given domain; by default the transform is the identity over it
         if domain is None:
-            self._domain = IndexDomain._of(bounds_from_arguments(arguments, "input_"))
-        elif any(value is not None for value in arguments.values()):
+            self._domain = IndexDomain._of(bounds_from_arguments(locals(), "input_"))
+        elif any(value is not None for name, value in locals().items() if name.startswith(("input_", "implicit_"))):
             raise type_error("domain can only be combined with output")
         else:
             self._domain = domain if isinstance(domain, IndexDomain) else IndexDomain(cast("Any", domain))

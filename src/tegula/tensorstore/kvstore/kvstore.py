@@ -333,13 +333,7 @@ class KvStore:
         return store
 
     def _describe_key(self, key: str) -> str:
-        """Return the name of one of this store's keys for messages.
-
-        Examples
-        --------
-        >>> KvStore.open("memory://a/").result()._describe_key(".zarray")
-        '"a/.zarray"'
-        """
+        """Return the name of one of this store's keys for messages."""
         return key_name(self._base_store, self._path + key)
 
     def _store_and_key(self, name: str) -> tuple[Store, str]:

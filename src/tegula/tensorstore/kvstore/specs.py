@@ -109,14 +109,7 @@ _BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})").search
 
 
 def key_name(store: Store, key: str) -> str:
-    """Return the name of a store's key for messages.
-
-    Examples
-    --------
-    >>> from tegula import LocalStore, MemoryStore
-    >>> key_name(MemoryStore(), "a/0"), key_name(LocalStore("/data"), "a/0")
-    ('"a/0"', 'local file "/data/a/0"')
-    """
+    """Return the name of a store's key for messages."""
     if store.local_directory is None:
         return dump(key)
     return f"local file {dump(_full_path(store, key))}"
@@ -143,15 +136,7 @@ def decode_url_path(text: str) -> str:
 
 
 def file_path(path: str, *, of_url: bool = False, system: str = os.name) -> str:
-    """Return a file path as TensorStore keeps it: on Windows with slashes, and no slash of a URL before a drive.
-
-    Examples
-    --------
-    >>> file_path(r"C:\\x\\y", system="nt"), file_path("/C:/x", of_url=True, system="nt")
-    ('C:/x/y', 'C:/x')
-    >>> file_path("/C:/x", of_url=True, system="posix")
-    '/C:/x'
-    """
+    """Return a file path as TensorStore keeps it: on Windows with slashes, and no slash of a URL before a drive."""
     if system == "nt":
         path = path.replace("\\", "/")
     return path_in_url(path, system) if of_url else path
@@ -182,15 +167,7 @@ def invalid_key(path: str) -> StatusError:
 
 
 def split_directory(path: str, system: str = os.name) -> tuple[str, str]:
-    """Split a path into a directory and the rest: a prefix of names in it, or an empty string.
-
-    Examples
-    --------
-    >>> split_directory("/data/a"), split_directory("/data/a/"), split_directory("a"), split_directory("/a")
-    (('/data', 'a'), ('/data/a', ''), ('.', 'a'), ('/', 'a'))
-    >>> split_directory("C:/a", system="nt")
-    ('C:/', 'a')
-    """
+    """Split a path into a directory and the rest: a prefix of names in it, or an empty string."""
     above, slash, name = path.rpartition("/")
     if system == "nt" and above[-1:] == ":":  # without the slash it would be the current directory of the drive
         above += slash
@@ -279,14 +256,7 @@ SCHEMES: Final[dict[str, Kind]] = {**{kind.scheme.partition(":")[0]: kind for ki
 
 
 def with_base_path(kind: Kind, members: dict[str, Any], path: str) -> str:
-    """Check that the members of a remote store are compatible; move the path of a base URL into the returned path.
-
-    Examples
-    --------
-    >>> members = {"base_url": "https://host/a?b=1"}
-    >>> with_base_path(HTTP, members, "c"), members
-    ('/a/c', {'base_url': 'https://host?b=1'})
-    """
+    """Check that the members of a remote store are compatible; move the path of a base URL into the returned path."""
     if members.get("host_header") is not None and members.get("endpoint") is None:
         raise invalid('"host_header" cannot be set without also setting "endpoint"')
     if kind is not HTTP:
@@ -301,15 +271,7 @@ def with_base_path(kind: Kind, members: dict[str, Any], path: str) -> str:
 
 
 def location_of_url(kind: Kind, url: str) -> tuple[dict[str, Any], str]:
-    """Return the members and the path for the URL of a store.
-
-    Examples
-    --------
-    >>> location_of_url(S3, "s3://bucket/a%20b/")
-    ({'bucket': 'bucket'}, 'a b/')
-    >>> location_of_url(HTTP, "https://host/a?b=1")
-    ({'base_url': 'https://host?b=1'}, '/a')
-    """
+    """Return the members and the path for the URL of a store."""
     scheme = f"{url.partition('://')[0]}://" if kind is HTTP else kind.scheme
     if not url.startswith(scheme):
         raise invalid(f'Scheme "{scheme}" not present in url')
@@ -353,8 +315,6 @@ def url_of(kind: Kind, members: Mapping[str, Any], path: str) -> str:
     return f"{kind.scheme}{bucket}{encoded}"
 
 
-_RESOURCES: Final = {kind.name: dict(zip(kind.resources, kind.resources)) for kind in KINDS.values()}
-
 _REMOTE: Final = (S3, GCS, HTTP)
 _PARTS: Final = ("_base", "_bindings", "_kind", "_options", "_path")
 
@@ -395,7 +355,7 @@ class KvStoreSpec:
             if name not in KINDS:
                 raise invalid(f'"{name}" is not a registered KvStore driver')
         kind = self._kind = KINDS[name]
-        self._bindings = Bindings(_RESOURCES[name])
+        self._bindings = Bindings(kind.resources)
         self._bindings.take(members)
         with member("path"):
             self._path = key_text(string(members.pop("path", "")))
@@ -531,13 +491,7 @@ class KvStoreSpec:
 
 
 def join_paths(path: str, component: str) -> str:
-    """Join a path and a component; add a slash if both are non-empty and neither has one there.
-
-    Examples
-    --------
-    >>> join_paths("a", "b"), join_paths("a/", "/b"), join_paths("a", "/b"), join_paths("", "b"), join_paths("a", "")
-    ('a/b', 'a//b', 'a/b', 'b', 'a')
-    """
+    """Join a path and a component; add a slash if both are non-empty and neither has one there."""
     if not path or not component or path.endswith("/") or component.startswith("/"):
         return path + component
     return f"{path}/{component}"
@@ -581,5 +535,5 @@ def spec_of_pipeline(url: str, components: list[tuple[str, str]]) -> tuple[KvSto
 def _located(kind: Kind, options: dict[str, Any], path: str, base: KvStoreSpec | None) -> KvStoreSpec:
     spec: KvStoreSpec = object.__new__(KvStoreSpec)
     spec._kind, spec._options, spec._path, spec._base = kind, options, path, base
-    spec._bindings = Bindings(_RESOURCES[kind.name])
+    spec._bindings = Bindings(kind.resources)
     return spec

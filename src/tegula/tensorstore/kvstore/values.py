@@ -42,13 +42,7 @@ UNKNOWN: Final = b""
 
 
 def encode_generation(generation: Generation) -> bytes:
-    """Return a store's generation as bytes; the inverse of `decode_generation`.
-
-    Examples
-    --------
-    >>> encode_generation(ABSENT), encode_generation(7)
-    (b'\\x02', b'\\x00\\x07\\x00\\x00\\x00\\x00\\x00\\x00\\x00')
-    """
+    """Return a store's generation as bytes; the inverse of `decode_generation`."""
     if isinstance(generation, bytes):
         return generation
     if generation == ABSENT:
@@ -248,13 +242,7 @@ class ByteSlice:
 
 
 def prefix_of_range(path: str, range: KeyRange) -> str | None:
-    """Return the prefix (empty or ending in a slash) with exactly the keys of a range; ``None`` if there is none.
-
-    Examples
-    --------
-    >>> prefix_of_range("a/", KeyRange()), prefix_of_range("a/", KeyRange("b/", "b0")), prefix_of_range("a", KeyRange())
-    ('a/', 'a/b/', None)
-    """
+    """Return the prefix (empty or ending in a slash) with exactly the keys of a range; ``None`` if there is none."""
     start, stop = range.inclusive_min, range.exclusive_max
     if start and stop != (start[:-1] + b"0" if start.endswith(b"/") else None):
         return None
@@ -263,13 +251,7 @@ def prefix_of_range(path: str, range: KeyRange) -> str | None:
 
 
 def listing_prefix(path: str, range: KeyRange) -> str:
-    """Return a directory of the store that contains all keys of a range.
-
-    Examples
-    --------
-    >>> listing_prefix("a/b", KeyRange()), listing_prefix("a/", KeyRange("c/d", "c/e"))
-    ('a/', 'a/c/')
-    """
+    """Return a directory of the store that contains all keys of a range."""
     start, stop = range.inclusive_min, range.exclusive_max
     common = start.rpartition(b"/")
     directory = common[0] + common[1]

@@ -324,8 +324,8 @@ class DriverSpec(ABC):
     uses_kvstore: ClassVar[bool] = True
     is_plain: ClassVar[bool] = False
     """Whether specs with the same JSON may share an object, as they have no values or resources of their own."""
-    resource_kinds: ClassVar[Mapping[str, str]] = {"data_copy_concurrency": "data_copy_concurrency"}
-    """The members that are resources, with the kind of each."""
+    resources: ClassVar[tuple[str, ...]] = ("data_copy_concurrency",)
+    """The members that are resources."""
     optional_resources: ClassVar[frozenset[str]] = frozenset()
     """Those that the spec has only if they are given."""
     members: ClassVar[Mapping[str, SpecMember]] = {}
@@ -340,7 +340,7 @@ class DriverSpec(ABC):
     def __init__(self) -> None:
         self.kvstore = None
         self.schema = Schema()
-        self.bindings = Bindings(self.resource_kinds)
+        self.bindings = Bindings(self.resources)
 
     def __copy__(self) -> Self:
         return _copied(self)
@@ -462,9 +462,5 @@ class DriverSpec(ABC):
     # --- opening
 
     @abstractmethod
-    def open(self, request: Opening) -> Driver:
-        """Open or create the array."""
-
-    def open_view(self, request: Opening) -> tuple[Driver, IndexTransform | None]:
+    def open(self, request: Opening) -> tuple[Driver, IndexTransform | None]:
         """Open or create the array; return its driver, and the view of it that this spec describes (None for all)."""
-        return self.open(request), None

@@ -93,6 +93,11 @@ def _merged(before: tuple[bool, ...], requested: tuple[bool, ...]) -> OpenMode:
     return OpenMode(**chosen)
 
 
+def _of_domain(name: str, doc: str) -> Any:
+    """Return the property for one of the domain."""
+    return property(lambda self: getattr(self._transform().domain, name), doc=doc)
+
+
 class Spec(Indexable):
     """The description of an array to open or create, from JSON or a URL.
 
@@ -172,20 +177,9 @@ class Spec(Indexable):
     ndim = rank
     """Number of dimensions; None if it is unknown."""
 
-    @property
-    def origin(self) -> tuple[int, ...]:
-        """Lower bound of each dimension."""
-        return self._transform().domain.inclusive_min
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Extent of each dimension."""
-        return self._transform().domain.shape
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return self._transform().domain.size
+    origin: tuple[int, ...] = _of_domain("inclusive_min", "Lower bound of each dimension.")
+    shape: tuple[int, ...] = _of_domain("shape", "Extent of each dimension.")
+    size: int = _of_domain("size", "Number of elements.")
 
     dtype: dtype | None = attribute("_driver.schema.dtype", "The data type; None if it is unknown.")
 
@@ -279,7 +273,7 @@ class Spec(Indexable):
     def _open(self, request: Opening) -> tuple[Driver, IndexTransform | None]:
         """Open the array; return its driver, and the transform from the domain of the spec (None for the identity)."""
         with stating(f'Error opening "{self._driver.name}" driver'):
-            driver, below = self._driver.open_view(request)
+            driver, below = self._driver.open(request)
         if self._view is None:
             return driver, below
         full_view = identity(driver.domain) if below is None else below
@@ -463,11 +457,6 @@ def driver_json_of_url(url: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the JSON of the spec for a URL or a plain path.
 
     The ``auto`` driver detects the format if the URL does not specify it.
-
-    Examples
-    --------
-    >>> driver_json_of_url("memory://a|json:/b")["json_pointer"]
-    '/b'
     """
     if isinstance(url, os.PathLike):
         return {"driver": "auto", "kvstore": KvStore.Spec(_of_path(url))}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from copy import copy
 from typing import Any, ClassVar
 
@@ -36,7 +35,7 @@ class CastSpec(VirtualSpec):
 
     name: ClassVar[str] = "cast"
     parts: ClassVar[tuple[str, ...]] = ("base",)
-    resource_kinds: ClassVar[Mapping[str, str]] = {}
+    resources: ClassVar[tuple[str, ...]] = ()
     base: Spec
 
     @classmethod
@@ -88,7 +87,7 @@ class CastSpec(VirtualSpec):
         assert self.schema.dtype is not None
         return f"{self.base._driver.url_suffix()}|cast:{self.schema.dtype.name}"
 
-    def open_view(self, request: Opening) -> tuple[Driver, IndexTransform | None]:
+    def open(self, request: Opening) -> tuple[Driver, IndexTransform | None]:
         dtype = self.schema._required("dtype")
         read, write = request.read, request.write
         driver, view = self.base._open(request)
@@ -98,9 +97,6 @@ class CastSpec(VirtualSpec):
         if write and not read and not convertible(wanted, stored):
             raise invalid(f"Write access requires unsupported {wanted} -> {stored} conversion")
         return CastDriver(driver, dtype), view
-
-    def open(self, request: Opening) -> Driver:
-        return self.open_view(request)[0]
 
 
 class CastDriver(AdapterDriver):

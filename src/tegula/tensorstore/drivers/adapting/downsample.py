@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from math import gcd
@@ -37,7 +36,7 @@ class DownsampleSpec(VirtualSpec):
 
     name: ClassVar[str] = "downsample"
     parts: ClassVar[tuple[str, ...]] = ("base",)
-    resource_kinds: ClassVar[Mapping[str, str]] = {}
+    resources: ClassVar[tuple[str, ...]] = ()
     base: Spec
     factors: tuple[int, ...]
     method: str
@@ -67,11 +66,11 @@ class DownsampleSpec(VirtualSpec):
         domain = self.base.domain
         return None if domain is None else _domain(domain, self.factors, self.method)
 
-    def open(self, request: Opening) -> Driver:
+    def open(self, request: Opening) -> tuple[Driver, None]:
         if request.write and not request.read:
             raise invalid("only reading is supported")
         below = Viewed(*self.base._open(replace(request, read=True, write=False)))
-        return DownsampleDriver(below.driver, below.view, self.factors, self.method)
+        return DownsampleDriver(below.driver, below.view, self.factors, self.method), None
 
 
 class DownsampleDriver(AdapterDriver):

@@ -124,14 +124,14 @@ class StackSpec(VirtualSpec):
         schema = super().get_schema()
         return schema._put(dimension_units=_merged_units(schema, [layer.dimension_units for layer in self.layers]))
 
-    def open(self, request: Opening) -> Driver:
+    def open(self, request: Opening) -> tuple[Driver, None]:
         usual = Schema(dtype=self.schema.dtype)
         sources = [spec._merged(schema=usual) if spec.dtype is None else spec for spec in self.layers]
         layers = checked_layers(sources, self.schema)
         driver = StackDriver(layers, self.schema, request.context, request.transaction)
         driver.mode = request.mode
         driver.bindings = self.bindings
-        return driver
+        return driver, None
 
 
 class StackDriver(Driver):
