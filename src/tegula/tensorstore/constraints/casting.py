@@ -180,16 +180,12 @@ def from_json_to(target: str) -> _Function:
     if target == "bool":
         return _json_to_bool
     if target in _TEXTS:
-        return _json_to_bytes if target == "string" else string
+        return (lambda value: string(value).encode()) if target == "string" else string
     return _json_to_float if "float" in target else _json_to_integer(target)
 
 
 def _json_to_bool(value: Any) -> bool:
     return bool(value == "true") if value in ("true", "false") else boolean(value)
-
-
-def _json_to_bytes(value: Any) -> bytes:
-    return string(value).encode()
 
 
 def _json_to_float(value: Any) -> float:

@@ -106,10 +106,11 @@ def _choose_sizes(
     ratios = [float(aspect_ratio[axis] or 1) for axis in still_open]
     # scale the ratios to at most 1, so that extreme ones do not overflow
     unit = max(ratios)
-    searched = [
-        (axis, ratio / unit, min(float(target), _largest(extents[axis])))
-        for axis, ratio in zip(still_open, ratios, strict=True)
-    ]
+    searched = []
+    for axis, ratio in zip(still_open, ratios, strict=True):
+        extent = extents[axis]
+        largest = _UNBOUNDED if extent is None else float(max(1, extent))
+        searched.append((axis, ratio / unit, min(float(target), largest)))
 
     def sizes(factor: float) -> list[int]:
         raw = [max(1, int(min(ratio * factor, largest))) for _, ratio, largest in searched]
@@ -119,10 +120,6 @@ def _choose_sizes(
 
     chosen = iter(sizes(_bisect(searched, lambda factor: fixed * math.prod(sizes(factor)), target)))
     return tuple(size or next(chosen) for size in shape)
-
-
-def _largest(extent: int | None) -> float:
-    return _UNBOUNDED if extent is None else float(max(1, extent))
 
 
 def _bisect(searched: list[tuple[int, float, float]], total: Callable[[float], int], target: int) -> float:

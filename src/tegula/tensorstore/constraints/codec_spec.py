@@ -181,12 +181,8 @@ def _order(value: Any) -> list[int] | str:
     return order
 
 
-def _lengths(value: Any) -> list[int]:
-    return array_of(value, lambda length: integer(length, 1, 2**63 - 1))
-
-
 _SHARDING_OPTIONS: Final[dict[str, Any]] = {
-    "chunk_shape": _lengths,
+    "chunk_shape": lambda value: array_of(value, lambda length: integer(length, 1, 2**63 - 1)),
     "index_codecs": chain_from_json,
     "codecs": chain_from_json,
     "index_location": lambda value: one_of(value, ("start", "end")),
@@ -257,13 +253,10 @@ def _merged(name: str, first: Any, second: Any, code: str, strict: bool) -> Any:
     for value, other in ((first, second), (second, first)):
         if name == "filters" and value is None:  # unconstrained filters are null in JSON, too
             return other
-        if name == "order" and isinstance(value, str) and isinstance(other, list) and _fits(value, other):
+        is_word = name == "order" and isinstance(value, str) and isinstance(other, list)
+        if is_word and _order_as_list(value, len(other)) == other:
             return other
     raise status(code, f"{dump(name)} does not match: {dump(first)} and {dump(second)}")
-
-
-def _fits(order: str, axes: list[int]) -> bool:
-    return _order_as_list(order, len(axes)) == axes
 
 
 def _order_as_list(order: list[int] | str, rank: int) -> list[int]:

@@ -45,7 +45,6 @@ class AutoSpec(StoredSpec):
         return super().merge(flags=flags, **options)
 
     def url_suffix(self) -> str:
-        """Return the last component of the URL."""
         return "auto:"
 
     def open(self, request: Opening) -> tuple[Driver, IndexTransform | None]:

@@ -87,7 +87,6 @@ class JsonSpec(StoredSpec):
         return other
 
     def url_suffix(self) -> str:
-        """Return the last component of the URL."""
         return "json:" + quote(self.pointer, safe="/~-._!$&'()*+,;=:@")
 
     def open(self, request: Opening) -> tuple[Driver, None]:

@@ -120,8 +120,9 @@ class KeyedSpec(ArraySpec):
             return None
         return effective_domain(self.constraints, self.ranks(), self.shown, self.schema.domain)
 
+    # --- what metadata and the schema determine; see `DriverSpec.get`
+
     def get_chunk_layout(self) -> ChunkLayout:
-        """Return the layout that metadata and the schema determine."""
         return self.layout_of(self.constraints, self.ranks(), self.shown, self.schema.chunk_layout)
 
     def layout_of(self, metadata: Metadata, known: Ranks, shown: Elements | None, layout: ChunkLayout) -> ChunkLayout:
@@ -144,18 +145,15 @@ class KeyedSpec(ArraySpec):
         return layout
 
     def get_codec(self) -> CodecSpec:
-        """Return the codec that metadata and the schema determine."""
         required, wanted = self.codec_of(self.constraints), self.schema.codec
         return required if wanted is None else required._merged(wanted)
 
     def get_fill_value(self) -> npt.NDArray[Any] | None:
-        """Return the fill value, if it is known."""
         if "fill_value" not in self.constraints.json or self.shown is None:
             return self.schema.fill_value
         return fill_of(self.constraints.fill, self.shown)
 
     def get_dimension_units(self) -> Units | None:
-        """Return the units that metadata and the schema determine."""
         units, rank = merged_units(self.constraints.units, self.schema.dimension_units), self.get_rank()
         return (None,) * rank if units is None and rank is not None else units
 

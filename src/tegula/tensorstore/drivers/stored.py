@@ -260,7 +260,7 @@ class StoredSpec(DriverSpec):
                 raise in_member("allow_metadata_mismatch", invalid('"allow_metadata_mismatch" no longer supported'))
 
     def _read_kvstore(self, members: dict[str, Any]) -> None:
-        self.kvstore = take(members, "kvstore", _kvstore_spec, self.kvstore)
+        self.kvstore = take(members, "kvstore", KvStore.Spec, self.kvstore)
         if "path" in members:
             with member("path"):
                 name = string(members.pop("path"))
@@ -484,7 +484,3 @@ def write_flags(flags: OpenMode, include_defaults: bool) -> dict[str, Any]:
     """Write the flags; opening an existing array is the default."""
     json = {name: getattr(flags, name) for name in FLAGS if name != "open" or flags.create}
     return {name: value for name, value in json.items() if value or (include_defaults and name in FLAGS[2:])}
-
-
-def _kvstore_spec(value: Any) -> KvStore.Spec:
-    return value if isinstance(value, KvStore.Spec) else KvStore.Spec(value)

@@ -48,7 +48,7 @@ from tegula.tensorstore.drivers.stored import (
 )
 from tegula.tensorstore.errors import StatusError, invalid, stating
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.json import MISSING, dump, integer, member, naming, obj, one_of, string
+from tegula.tensorstore.json import MISSING, dump, integer, member, naming, obj, one_of, optional, string
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import SpecMember, on_demand
 
@@ -118,7 +118,7 @@ class Zarr3Spec(KeyedSpec):
         reader.take_fill("data_type", data_type, read_fill, zarr3.write_fill)
         # the dimensions and the chunks
         reader.take_sizes("shape", "shape")
-        names = take("dimension_names", lambda value: reader.per_dimension(value, _string_or_null), list, "names")
+        names = take("dimension_names", lambda value: reader.per_dimension(value, optional(string)), list, "names")
         if not any(name is not None for name in names or ()):
             json.pop("dimension_names", None)
         take("chunk_key_encoding", zarr3.keys_from_json, _keys_to_json)
@@ -273,10 +273,6 @@ def _data_type(value: Any) -> DataType:
     """Read a ``data_type``; that of structures is always written in the same form."""
     data_type = data_type_from_json(value)
     return DataType(data_type.numpy) if data_type.alias == "structured" else data_type
-
-
-def _string_or_null(value: Any) -> str | None:
-    return None if value is None else string(value)
 
 
 def _keys_to_json(keys: ChunkKeyEncoding) -> dict[str, Any]:

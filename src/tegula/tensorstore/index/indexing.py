@@ -388,7 +388,7 @@ def _applied(
     arrays: list[tuple[int, IndexArray, int, int]] = []
     starts: dict[int, int] = {}
     outside: list[int] = []
-    if (front or expression.mode == "vindex") and any(map(_is_arrays, expression.terms)):
+    if (front or expression.mode == "vindex") and Arrays in map(type, expression.terms):
         starts[-1] = 0
         dims += _array_dims(expression.shape)
     for slot, (dim, term, at) in enumerate(columns):
@@ -423,10 +423,6 @@ def _applied(
         constant = OutputIndexMap._constant(0)
         changes[dim] = constant if is_empty else _array_map(array, starts[group] + rank, len(dims))
     return (new_domain, substituted(domain, maps, new_domain, changes)), starts
-
-
-def _is_arrays(term: Term) -> bool:
-    return type(term) is Arrays
 
 
 def check_mask(term: Arrays, at: int, dim: int, bounds: Bounds) -> None:
