@@ -250,10 +250,11 @@ class Spec(Indexable):
     def update(self, **options: Any) -> None:
         """Add constraints, as for `Schema`, or change other members; if they contradict the spec, it remains unchanged.
 
-        ``open`` and ``create`` replace the existing flags, other flags are added. Resources are bound to the context,
-        after bound ones were replaced by their specs (`unbind_context`) or removed (`strip_context`). `minimal_spec`
-        drops members that only matter when the array is created. `recheck_cached` and the like say when to revalidate;
-        see `RecheckCacheOption`.
+        Of `open_mode` and the flags of `OpenMode`, ``open`` and ``create`` replace all existing ones, others are added.
+        Resources are bound to the `context`, after bound ones were replaced by their specs (`unbind_context`) or
+        removed (`strip_context`). `minimal_spec` drops members that only matter when the array is created.
+        `recheck_cached`, `recheck_cached_metadata` and `recheck_cached_data` are a `RecheckCacheOption`; there may be
+        one `kvstore`.
         """
         changed = _updated(self, options)
         self._driver, self._view = changed._driver, changed._view
