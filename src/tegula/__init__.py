@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         TegulaError,
         UnsupportedError,
     )
+    from tegula.following.follower import Follower, Rows, follow
     from tegula.hierarchy.aliases import (
         consolidate_metadata as consolidate_metadata,
     )
@@ -100,6 +101,7 @@ __all__ = [
     "CopyReport",
     "Difference",
     "Finding",
+    "Follower",
     "FsspecStore",
     "Future",
     "Group",
@@ -111,6 +113,7 @@ __all__ = [
     "ObjectStore",
     "Pyramid",
     "ReadOnlyError",
+    "Rows",
     "SelectionError",
     "Statistics",
     "Store",
@@ -137,6 +140,7 @@ __all__ = [
     "downsample",
     "empty",
     "empty_like",
+    "follow",
     "full",
     "full_like",
     "jobs",
@@ -166,6 +170,7 @@ _HOMES = {
         "AlreadyExistsError CodecError ConflictError MetadataError NotFoundError ReadOnlyError SelectionError"
         " StoreError TegulaError UnsupportedError"
     ),
+    "following": "Follower Rows follow",
     # names of zarr-python, which are not in `__all__`
     "hierarchy.aliases": ("consolidate_metadata create from_array group open_consolidated save_array save_group tree"),
     "hierarchy.copying": "CopyReport delete move",

@@ -1,0 +1,254 @@
+"""Columns that are followed: their present length, their rows, and which of these have certainly been written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from itertools import islice, product
+from typing import Any, Final, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from tegula.arrays.array import Array
+from tegula.engine.documents.generations import states_of
+from tegula.engine.reading.executors import empty, read, read_anew
+from tegula.engine.stored.array import StoredArray
+from tegula.errors import MetadataError, NotFoundError, SelectionError, TegulaError
+from tegula.formats import find_format
+from tegula.indexing import basic
+from tegula.metadata.nodes import ArrayMetadata
+from tegula.runtime import frozen, system
+from tegula.stores import Generation, Store
+from tegula.stores.capabilities import Revalidating, unchanged
+
+__all__ = ["Column", "directory_of"]
+
+Stale = TypeVar("Stale", NotFoundError, SelectionError)
+_AHEAD: Final = 16  # chunks that are looked at while rows are waited for
+
+
+class Column:
+    """An array that is followed along its first axis.
+
+    Its chunks are read without a look at its documents, which would begin again as often as a writer appends. Whoever
+    reads compares the documents before and after (`look`): if the array is the same and still has the rows, these are
+    rows of that array, since appending changes no earlier one.
+
+    Parameters
+    ----------
+    array : Array
+        The array, in any store. Values that the store caches are not used.
+    name : str
+        The name of the column, for errors; ``""`` for an array of its own.
+    is_exact : bool
+        Whether the length in the document counts only rows that have been written.
+    """
+
+    def __init__(self, array: Array, name: str, is_exact: bool) -> None:
+        store: Any = array.store
+        while store.keeps_values and hasattr(store, "store"):
+            store = store.store
+        self.name, self.is_exact, self.path = name, is_exact or array.metadata.dense, array.path
+        stored = array.stored if store is array.store else frozen.replace(array.stored, store=store, shared={})
+        self.stored: StoredArray = stored
+        self._read = frozen.replace(stored, document=None, shared={}, missing_chunks="fill")
+        fmt = find_format(stored.metadata.format)
+        names = [name for name in fmt.node_keys if name in stored.metadata.documents and name != fmt.shape_key]
+        self._names = (fmt.shape_key, *names)
+        self._generation: Generation | None = None
+        self.identity = self._identity()
+
+    @property
+    def store(self) -> Store:
+        """The store that is read."""
+        return self.stored.store
+
+    @property
+    def metadata(self) -> ArrayMetadata:
+        """The description, as last seen."""
+        return self._read.metadata
+
+    @property
+    def document(self) -> str:
+        """The key of the document that holds the length."""
+        return self.stored.prefix + self._names[0]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of elements that are read."""
+        return self.stored.dtype
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether chunks that are not stored are an error."""
+        return self.stored.is_strict
+
+    @property
+    def longest(self) -> int:
+        """The most rows of a chunk."""
+        return self.metadata.grid.axes[0].longest()
+
+    def look(self) -> int:
+        """Return the length that the documents have now.
+
+        Raises
+        ------
+        NotFoundError
+            If the array has been deleted, moved or replaced.
+        SelectionError
+            If its rows have another shape now.
+        MetadataError
+            If a document can't be read, perhaps since it is being written.
+        """
+        array, store = self.stored, self.store
+        if (node := array.node) is not None:
+            node.check_count(store)
+        if self._generation is not None and self._is_unchanged(store):
+            return self.metadata.shape[0]
+        old = array.metadata
+        states = states_of(store, self.path, self._names)
+        documents = {**old.documents, **{name: raw for name, (raw, _) in states.items() if raw is not None}}
+        if any(raw is None for raw, _ in states.values()):
+            raise self._stale(NotFoundError("it has been deleted or moved while it was followed"))
+        try:
+            metadata = find_format(old.format).parse(documents)
+        except MetadataError as error:
+            array.locate(error)
+            raise
+        if node is not None:
+            node.check(store, metadata)
+        if self._identity() != self.identity:
+            raise self._stale(NotFoundError("it has been replaced while it was followed"))
+        if not isinstance(metadata, ArrayMetadata) or metadata.shape[1:] != old.shape[1:]:
+            raise self._stale(SelectionError("its rows have got another shape while it was followed"))
+        self._read = self._read.with_metadata(metadata)
+        self._generation = states[self._names[0]][1]
+        return metadata.shape[0]
+
+    def _is_unchanged(self, store: Store) -> bool:
+        known: Any = self._generation
+        if isinstance(store, Revalidating):
+            return store.get_if_changed(self.document, known) is None
+        return unchanged(store, self.document, known)
+
+    def shortened(self, length: int, row: int) -> SelectionError:
+        """Return the error for an array that has fewer rows now than have been read."""
+        return self._stale(SelectionError(f"it has been shortened to {length} rows, and {row} have been read"))
+
+    def _stale(self, error: Stale) -> Stale:
+        error.is_stale = True
+        self.locate(error)
+        return error
+
+    def locate(self, error: TegulaError) -> None:
+        """Say in an error which array it is about."""
+        self.stored.locate(error)
+        if self.name:
+            error.within(field=self.name)
+
+    def _identity(self) -> str:
+        directory = directory_of(self.store, self.path)
+        try:
+            return "" if directory is None else system.file_identity(directory)
+        except OSError:  # it is gone for the moment; the documents say more
+            return ""
+
+    # --- rows
+
+    def read(self, start: int, stop: int) -> npt.NDArray[Any]:
+        """Return rows as they are stored now; where no chunk is stored, the fill value."""
+        return self._rows(self._read, start, stop, read_anew)
+
+    def read_strictly(self, start: int, stop: int) -> npt.NDArray[Any]:
+        """Return rows; where no chunk is stored, what the array's `missing_chunks` says, which may be an error."""
+        return self._rows(frozen.replace(self._read, missing_chunks=self.stored.missing_chunks), start, stop, read)
+
+    def _rows(self, array: StoredArray, start: int, stop: int, reading: Any) -> npt.NDArray[Any]:
+        metadata = array.metadata
+        plan = basic((slice(start, stop), ...), metadata.shape, metadata.grid)
+        out = empty(plan.work_shape, array.dtype)
+        reading(array, plan, out)
+        return out
+
+    def doubtful(self, values: npt.NDArray[Any], start: int, complete: int) -> npt.NDArray[np.bool_]:
+        """Return for each row and each chunk across it whether it can't be told from one that has not been written.
+
+        A chunk is replaced in one step, and whoever appends rows writes all that a chunk gets of them at once. So a row
+        has been written to a chunk if an element of it there differs from the fill value.
+
+        Parameters
+        ----------
+        values : ndarray
+            The rows.
+        start : int
+            The number of the first one.
+        complete : int
+            Rows that nobody writes any more, if there is only one writer; else -1. A row before another one in the
+            same chunk has been written, too, then.
+        """
+        if self.is_exact or not values.size:
+            return np.zeros((len(values), 1), bool)
+        fill, metadata = self._read.fill, self.metadata
+        axes = [
+            [slice(axis.start(n), axis.start(n) + axis.length(n)) for n in range(axis.count(size))]
+            for axis, size in zip(metadata.grid.axes[1:], metadata.shape[1:])
+        ]
+        doubts = np.stack([_equal(values[:, *part], fill) for part in product(*axes)], axis=1)
+        if complete >= 0:
+            doubts[: max(0, complete - start)] = False
+            axis = metadata.grid.axes[0]
+            for number in range(int(axis.locate(start)), axis.count(start + len(values))):
+                first = max(0, axis.start(number) - start)
+                rows = doubts[first : axis.start(number) + axis.length(number) - start]
+                for cell in range(rows.shape[1]):
+                    written = np.flatnonzero(~rows[:, cell])
+                    if len(written):
+                        rows[: written[-1], cell] = False
+        return doubts
+
+    def keys_of(self, row: int, doubts: npt.NDArray[np.bool_]) -> list[str]:
+        """Return the keys of the chunks in which a row is doubtful, a few at most."""
+        return [*islice(self._keys(row, np.flatnonzero(doubts)), _AHEAD)]
+
+    def all_stored(self, row: int, doubts: npt.NDArray[np.bool_]) -> bool:
+        """Return whether a row has been written because each chunk in which it is doubtful holds only that row."""
+        axis = self.metadata.grid.axes[0]
+        return axis.length(int(axis.locate(row))) == 1 and all(
+            map(self.store.exists, self._keys(row, np.flatnonzero(doubts)))
+        )
+
+    def keys_after(self, row: int, length: int) -> list[str]:
+        """Return the keys of the first chunks from a row on, which a writer would write next."""
+        axis = self.metadata.grid.axes[0]
+        numbers = range(int(axis.locate(row)), axis.count(length))
+        counts = self.metadata.grid.counts(self.metadata.shape)[1:]
+        cells = product(numbers, *map(range, counts))
+        return [self._read.key(cell) for cell in islice(cells, _AHEAD)]
+
+    def _keys(self, row: int, cells: Iterable[Any]) -> Iterator[str]:
+        number = int(self.metadata.grid.axes[0].locate(row))
+        counts = self.metadata.grid.counts(self.metadata.shape)[1:]
+        for cell in cells:
+            across = np.unravel_index(int(cell), counts) if counts else ()
+            yield self._read.key((number, *map(int, across)))
+
+
+def directory_of(store: Store, path: str) -> str | None:
+    """Return the directory of a node, if its store has directories."""
+    directory = store.local_directory
+    return None if directory is None else os.path.join(directory, *path.split("/")) if path else directory
+
+
+def _equal(values: npt.NDArray[Any], fill: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Return for each row whether all its elements are the fill value, bit by bit."""
+    if values.dtype.hasobject:
+        wanted = fill[()]
+        same = [type(item) is type(wanted) and item == wanted for item in values.flat]
+        return np.array(np.array(same, bool).reshape(len(values), -1).all(axis=1), bool)
+    if values.dtype.itemsize == 0:
+        return np.ones(len(values), bool)
+    raw = np.ascontiguousarray(values).reshape(-1).view("u1")
+    elements = raw.reshape(len(values), -1, values.dtype.itemsize)
+    same = elements == np.frombuffer(fill.tobytes(), "u1")
+    return np.array(same.reshape(len(values), -1).all(axis=1), bool)
