@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         TegulaError,
         UnsupportedError,
     )
-    from tegula.following.follower import Follower, Rows, follow
+    from tegula.following.follower import follow
     from tegula.hierarchy.aliases import (
         consolidate_metadata as consolidate_metadata,
     )
@@ -101,7 +101,6 @@ __all__ = [
     "CopyReport",
     "Difference",
     "Finding",
-    "Follower",
     "FsspecStore",
     "Future",
     "Group",
@@ -113,7 +112,6 @@ __all__ = [
     "ObjectStore",
     "Pyramid",
     "ReadOnlyError",
-    "Rows",
     "SelectionError",
     "Statistics",
     "Store",
@@ -170,7 +168,7 @@ _HOMES = {
         "AlreadyExistsError CodecError ConflictError MetadataError NotFoundError ReadOnlyError SelectionError"
         " StoreError TegulaError UnsupportedError"
     ),
-    "following": "Follower Rows follow",
+    "following.follower": "follow",
     # names of zarr-python, which are not in `__all__`
     "hierarchy.aliases": ("consolidate_metadata create from_array group open_consolidated save_array save_group tree"),
     "hierarchy.copying": "CopyReport delete move",

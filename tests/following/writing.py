@@ -1,7 +1,7 @@
 """A writer and a follower that tests kill: each goes on where it, or one before it, was killed.
 
-Row ``n`` of what is written holds ``n + 1`` in all columns or elements. The follower adds a line for each block to a file,
-together with the token after it: one write for each, and of a line that was cut nothing counts.
+Row ``n`` of what is written holds ``n + 1`` in all columns or elements. The follower adds a line for each block to a
+file, together with the token after it: one write for each, and of a line that was cut nothing counts.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 import tegula
 
 pytestmark = [pytest.mark.once(executors="both"), pytest.mark.slow(always=True)]
