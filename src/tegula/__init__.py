@@ -194,7 +194,7 @@ _HOMES = {
     "views.documents": "save_view",
     "views.view": "View",
 }
-_ROOMS = "arrays codecs config engine errors formats hierarchy indexing jobs metadata stores views"
+_ROOMS = "arrays codecs config engine errors following formats hierarchy indexing jobs metadata stores views"
 _APART = "arrow bcolz dask references tensorstore testing xarray zarr zarr1"
 
 if not TYPE_CHECKING:  # otherwise type checkers accept any name

@@ -38,11 +38,12 @@ pytestmark = [
 ]
 
 
-def start(**options: Any) -> subprocess.Popen[bytes]:
+def start(errors: Path, **options: Any) -> subprocess.Popen[bytes]:
     paths = [str(Path(tegula.__file__).parents[1]), str(Path(writing.__file__).parents[2])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     command = [sys.executable, "-W", "ignore", "-m", "tests.following.writing", json.dumps(options)]
-    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
+    with errors.open("ab") as file:
+        return subprocess.Popen(command, env=environment, stderr=file)
 
 
 def create(target: Path, name: str) -> None:
@@ -59,22 +60,21 @@ def test_killed_writers_and_followers_lose_and_repeat_nothing(name: str, tmp_pat
     chance = random.Random(SEED)
     kills = -(-KILLS // len(CASES))
     rows = 40 * kills
-    target, log = tmp_path / "x", tmp_path / "log"
+    target, log, errors = tmp_path / "x", tmp_path / "log", tmp_path / "errors"
     create(target, name)
-    writer = {"writes": True, "target": str(target), "rows": rows, "pause": 0.01}
-    follower = {"writes": False, "target": str(target), "rows": rows, "log": str(log)}
-    running = [start(**writer), start(**follower)]
+    writer: dict[str, Any] = {"writes": True, "target": str(target), "rows": rows, "pause": 0.01}
+    follower: dict[str, Any] = {"writes": False, "target": str(target), "rows": rows, "log": str(log)}
+    running = [start(errors, **writer), start(errors, **follower)]
     done = 0
     while any(process.poll() is None for process in running):
         time.sleep(chance.uniform(0, 1.5) if done < kills else 0.1)
         for number, (process, options) in enumerate(zip(running, (writer, follower))):
             if done < kills and process.poll() is None and chance.random() < 0.5:
                 process.kill()
-                process.communicate()
-                running[number] = start(**options)
+                process.wait()
+                running[number] = start(errors, **options)
                 done += 1
-    for process in running:
-        assert process.returncode == 0, process.communicate()[1].decode()
+    assert [process.returncode for process in running] == [0, 0], errors.read_text()
     blocks = [json.loads(line) for line in log.read_text().splitlines()]
     found = [row for block in blocks for row in block["rows"]]
     assert [block["start"] for block in blocks] == [0, *np.cumsum([len(block["rows"]) for block in blocks])[:-1]]

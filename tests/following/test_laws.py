@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ def test_rows_are_given_once_and_never_before_they_are_written(data: st.DataObje
     options: dict[str, Any] = {}
     if fmt == "zarr3" and data.draw(st.booleans()):
         options["shards"] = (rows * data.draw(st.integers(1, 3)), across * data.draw(st.integers(1, 2)))
-    chance = data.draw(st.randoms(use_true_random=False))
+    chance = random.Random(data.draw(st.integers(0, 2**32)))
     settle = data.draw(st.sampled_from([math.inf, 1e6]))
     store = Stepping()
     tegula.create_array(store, shape=(0, width), chunks=(rows, across), dtype="i4", format=fmt, **options)
@@ -78,7 +79,7 @@ def test_rows_of_tables_exist_when_all_columns_have_them(data: st.DataObject) ->
     """tegula appends to all columns; or another program to one after the other, the length first."""
     fmt = data.draw(st.sampled_from(["bcolz", "zarr2", "zarr3"]))
     is_own = fmt == "bcolz" or data.draw(st.booleans())
-    chance = data.draw(st.randoms(use_true_random=False))
+    chance = random.Random(data.draw(st.integers(0, 2**32)))
     store = Stepping()
     columns = {"n": np.zeros(0, "i8"), "wide": np.zeros((0, 2), "f4"), "flag": np.zeros(0, bool)}
     tegula.create_table(store, columns, format=fmt, chunks=data.draw(st.integers(1, 5)))
@@ -132,7 +133,7 @@ def test_rows_of_one_writer_need_not_differ_from_the_fill_value(data: st.DataObj
             found.extend(block.values.tolist())
             assert found == written[: len(found)]
 
-    chance = data.draw(st.randoms(use_true_random=False))
+    chance = random.Random(data.draw(st.integers(0, 2**32)))
     store.between = lambda: look() if chance.random() < 0.7 else None
     last = 0
     for new in data.draw(st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=5), max_size=8)):

@@ -52,7 +52,7 @@ def test_digests_tell_rows_apart() -> None:
     records = np.array([(1, "a"), (1, "b")], [("n", "i4"), ("t", object)])
     values = [
         np.array([0]), np.array([1]), np.array([[0, 1]]), np.array(["0"], object), np.array(["01"], object),
-        np.array([b"0"], object), np.array([["0", "1"]], object), np.array([0.0]), np.array([-0.0]), records[:1],
+        np.array([b"0"], object), np.array([["0", "1"]], object), np.array([-0.0]), records[:1],
         records,
     ]  # fmt: skip
     assert len({digest_of_row([row]) for row in values}) == len(values)

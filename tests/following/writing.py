@@ -25,9 +25,15 @@ def values(first: int, count: int, width: int) -> Any:
     return np.arange(first + 1, first + count + 1)[:, np.newaxis] * np.ones(width, "i4")
 
 
+def opened(target: str, mode: Any) -> Any:
+    """Open an array or a table."""
+    node: Any = tegula.open(target, mode=mode)
+    return tegula.open_table(target, mode=mode) if isinstance(node, tegula.Group) else node
+
+
 def write(target: str, rows: int, pause: float) -> None:
     """Append until there are so many rows; complete or cut off first what an earlier writer has begun."""
-    node: Any = tegula.open(target, mode="r+")
+    node = opened(target, "r+")
     if isinstance(node, tegula.Table):
         while len(node) < rows:
             count = min(1 + len(node) % MOST, rows - len(node))
@@ -58,7 +64,7 @@ def read(target: str, rows: int, log: str) -> None:
     known = [json.loads(line) for line in lines[:-1]]
     options: dict[str, Any] = {"token": known[-1]["token"]} if known else {"from_row": 0}
     fd = os.open(log, os.O_WRONLY | os.O_APPEND)
-    node: Any = tegula.open(target)
+    node = opened(target, "r")
     with tegula.follow(node, settle=600, timeout=120, **options) as follower:
         while follower.position < rows:
             block = next(follower)

@@ -37,7 +37,7 @@ def test_appends_of_zarr_python_are_followed(variable: str, options: dict[str, A
     follower = tegula.follow(node, from_row=0, settle=600, timeout=300)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     script = str(Path(__file__).with_name("zarr_appending_peer.py"))
-    with subprocess.Popen([python, script, str(target), str(rows)], env=environment, stdout=subprocess.PIPE) as writer:
+    with subprocess.Popen([python, script, str(target), str(rows)], env=environment) as writer:
         found: list[Any] = []
         while len(found) < rows:
             block = next(follower)

@@ -11,6 +11,7 @@ import numpy as np
 import typer
 
 from tegula.arrays.array import Array
+from tegula.arrays.node import Node
 from tegula.cli.help import ACCESS
 from tegula.cli.reporting import say_decoded
 from tegula.cli.targets import needs_array
@@ -23,7 +24,7 @@ from tegula.hierarchy.group import Group
 from tegula.runtime.quantities import counted
 from tegula.tables.table import Table
 
-__all__ = ["Settle", "as_text", "follow_rows", "kind_of_rows", "print_followed", "window_of_rows"]
+__all__ = ["Settle", "as_text", "follow_rows", "kind_of_rows", "print_followed", "window_of_rows", "with_rows"]
 
 Settle = Annotated[
     float | None,
@@ -38,16 +39,29 @@ Settle = Annotated[
 ]
 
 
-def window_of_rows(node: Any, target: str, command: str, rows: slice, *, raw: bool) -> Window:
-    """Return the window of some rows of the node that a command has opened.
+def with_rows(node: Node, target: str, command: str) -> Array | Table:
+    """Return the node that a command has opened.
 
     Raises
     ------
     UnsupportedError
-        If it is a group, or a row does not fit into memory.
+        If it is a group, which has no rows.
     """
     if isinstance(node, Group):
         raise needs_array(node, target, command)
+    opened: Any = node
+    found: Array | Table = opened
+    return found
+
+
+def window_of_rows(node: Array | Table, target: str, rows: slice, *, raw: bool) -> Window:
+    """Return the window of some rows.
+
+    Raises
+    ------
+    UnsupportedError
+        If a row does not fit into memory.
+    """
     part = window(node, (rows, ...) if node.shape else (...,), decodes=not raw)
     if not part.fits:
         raise UnsupportedError("a row does not fit into memory; print a part of it with `tegula cat`", path=target)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from collections.abc import Iterable, Iterator
 from itertools import islice, product
 from typing import Any, Final, TypeVar
@@ -22,9 +24,11 @@ from tegula.runtime import frozen, system
 from tegula.stores import Generation, Store
 from tegula.stores.capabilities import Revalidating, unchanged
 
-__all__ = ["Column", "directory_of"]
+__all__ = ["RACY", "Column", "directory_of"]
 
 Stale = TypeVar("Stale", NotFoundError, SelectionError)
+RACY: Final = 2.0
+"""Seconds after which a value on a local disk is read once more, whatever its generation: more than a step of time."""
 _AHEAD: Final = 16  # chunks that are looked at while rows are waited for
 
 
@@ -57,6 +61,7 @@ class Column:
         names = [name for name in fmt.node_keys if name in stored.metadata.documents and name != fmt.shape_key]
         self._names = (fmt.shape_key, *names)
         self._generation: Generation | None = None
+        self._read_at = math.inf  # when the document was first read in this generation; then once more, and not again
         self.identity = self._identity()
 
     @property
@@ -104,7 +109,7 @@ class Column:
         array, store = self.stored, self.store
         if (node := array.node) is not None:
             node.check_count(store)
-        if self._generation is not None and self._is_unchanged(store):
+        if self._generation is not None and not self._is_racy() and self._is_unchanged(store):
             return self.metadata.shape[0]
         old = array.metadata
         states = states_of(store, self.path, self._names)
@@ -123,8 +128,17 @@ class Column:
         if not isinstance(metadata, ArrayMetadata) or metadata.shape[1:] != old.shape[1:]:
             raise self._stale(SelectionError("its rows have got another shape while it was followed"))
         self._read = self._read.with_metadata(metadata)
-        self._generation = states[self._names[0]][1]
+        generation = states[self._names[0]][1]
+        self._read_at = math.inf if generation == self._generation else time.monotonic()
+        self._generation = generation
         return metadata.shape[0]
+
+    def _is_racy(self) -> bool:
+        """Return whether a document is to be read once more, since another may have got the same generation.
+
+        Some file systems count time in steps, and give the number of a deleted file to the next one.
+        """
+        return not self.store.is_remote and time.monotonic() - self._read_at >= RACY
 
     def _is_unchanged(self, store: Store) -> bool:
         known: Any = self._generation
@@ -198,7 +212,8 @@ class Column:
         if complete >= 0:
             doubts[: max(0, complete - start)] = False
             axis = metadata.grid.axes[0]
-            for number in range(int(axis.locate(start)), axis.count(start + len(values))):
+            numbers = range(int(axis.locate(start)), axis.count(start + len(values)) if axis.longest() > 1 else 0)
+            for number in numbers:
                 first = max(0, axis.start(number) - start)
                 rows = doubts[first : axis.start(number) + axis.length(number) - start]
                 for cell in range(rows.shape[1]):

@@ -36,7 +36,7 @@ from tegula.errors import (
     UnsupportedError,
     brief,
 )
-from tegula.following.columns import Column, directory_of
+from tegula.following.columns import RACY, Column, directory_of
 from tegula.following.patience import Patience
 from tegula.following.tokens import Token, digest, digest_of_row
 from tegula.runtime.watching import Watch
@@ -52,12 +52,13 @@ _BLOCK_BYTES: Final = 2**23
 _MOST_BYTES: Final = 2**28  # rows of a chunk that take more are read in several blocks
 _FIRST_PAUSE: Final = {False: 0.01, True: 0.2}  # by whether the store is remote
 _LONGEST_PAUSE: Final = {False: 1.0, True: 10.0}
+_HOUR: Final = 3600.0
 _GROWTH: Final = 1.5
 _LOOKS: Final = 16  # at rows that are waited for, before they are given up
 
 
 class Rows:
-    """Rows that follow each other, as a `Follower` yields them.
+    """Rows that follow each other; made by `Follower`.
 
     Attributes
     ----------
@@ -108,8 +109,6 @@ class Follower(Iterator[Rows], AsyncIterator[Rows]):
     ----------
     node : Array or Table
         What is followed.
-    position : int
-        The number of the next row.
     """
 
     def __init__(
@@ -117,23 +116,26 @@ class Follower(Iterator[Rows], AsyncIterator[Rows]):
         node: Array | Table,
         columns: Sequence[Column],
         *,
+        from_row: int | None,
+        token: str | None,
         settle: float,
         timeout: float | None,
         poll: float | None,
         single_writer: bool,
     ) -> None:
-        self.node, self._columns, self.position = node, columns, 0
+        self.node, self._columns = node, columns
+        # the number of the next row, and the row before once it has been read: both change in one step
+        self._reached: tuple[int, npt.NDArray[Any] | None] = 0, None
         self._dtype = row_dtype({name: node[name] for name in node.names}) if isinstance(node, Table) else None
         self._patience, self._grace = Patience(settle), settle if 0 < settle < math.inf else _SETTLE
         self._timeout, self._single_writer = timeout, single_writer
         self._remote = any(column.store.is_remote for column in columns)
         self._requests = max(column.store.concurrency for column in columns)
-        self._longest_pause = _LONGEST_PAUSE[self._remote] if poll is None else poll
+        self._longest_pause = min(_LONGEST_PAUSE[self._remote] if poll is None else poll, _HOUR)
         self._pause = self._first_pause = min(_FIRST_PAUSE[self._remote], self._longest_pause)
         self._length = 0
         self._awaited: _Awaited | None = None
         self._trouble: float | None = None  # since when documents or chunks can't be read
-        self._last: npt.NDArray[Any] | None = None  # the row before `position`, once it has been read
         self._watch = Watch()
         self._closed = False
         self._looking, self._turn = _thread.allocate_lock(), _thread.allocate_lock()
@@ -146,10 +148,11 @@ class Follower(Iterator[Rows], AsyncIterator[Rows]):
         self._directories = [directory for directory in directories if directory is not None]
         for column in columns:
             load(column.stored)
+        self._begin(from_row, token)
 
     # --- the beginning
 
-    def begin(self, from_row: int | None, token: str | None) -> None:
+    def _begin(self, from_row: int | None, token: str | None) -> None:
         """Go to the first row that is wanted; see `follow`."""
         length = self._look_at_length()
         if token is None:
@@ -158,7 +161,7 @@ class Follower(Iterator[Rows], AsyncIterator[Rows]):
                 row = max(0, row + length)
             if row > length:
                 raise SelectionError(f"there is no row {row} yet to follow from: there are {length}", field="from_row")
-            self.position = row
+            self._reached = row, None
             return
         parsed = Token.parse(token)
         advice = f"pass from_row={parsed.row} instead of the token to go on nevertheless"
@@ -169,9 +172,14 @@ class Follower(Iterator[Rows], AsyncIterator[Rows]):
             raise self._replaced(f"the {self._what} has been replaced since the token was made; {advice}")
         if parsed.row > length:
             raise self._columns[0].shortened(length, parsed.row)
-        self.position = parsed.row
+        self._reached = parsed.row, None
         if parsed.row and parsed.is_known("last") and parsed.last != self._token().last:
             raise self._replaced(f"row {parsed.row - 1} is not the row that the token was made after; {advice}")
+
+    @property
+    def position(self) -> int:
+        """The number of the next row."""
+        return self._reached[0]
 
     @property
     def _what(self) -> str:
@@ -193,8 +201,8 @@ class Follower(Iterator[Rows], AsyncIterator[Rows]):
 
     def _token(self) -> Token:
         with self._looking:
-            position, last = self.position, self._last
-            if position and (last is None):
+            position, last = self._reached
+            if position and last is None:
                 last = self._record([column.read(position - 1, position) for column in self._columns])
         return _after(self._kind, position, last)
 
@@ -209,11 +217,9 @@ class Follower(Iterator[Rows], AsyncIterator[Rows]):
         """End the iteration, also that of other threads, at the next moment; closing again does nothing."""
         self._closed = True
         self._watch.wake()
-        if self._turn.acquire(blocking=False):  # else whoever waits closes it
-            try:
+        if not self._turn.locked():  # else whoever waits closes it
+            with self._turn:
                 self._watch.close()
-            finally:
-                self._turn.release()
 
     async def aclose(self) -> None:
         """Do what `close` does."""
@@ -257,9 +263,9 @@ class Follower(Iterator[Rows], AsyncIterator[Rows]):
             raise StopIteration
 
     async def __anext__(self) -> Rows:
-        if not self._turn.acquire(blocking=False):
+        if self._turn.locked():  # waiting for it would block the loop
             raise RuntimeError("another task or thread is waiting for the next rows of this follower")
-        try:
+        with self._turn:
             began = time.monotonic()
             self._patience.resume()
             while not self._closed:
@@ -275,15 +281,13 @@ class Follower(Iterator[Rows], AsyncIterator[Rows]):
             if self._closed:
                 self._watch.close()
             raise StopAsyncIteration
-        finally:
-            self._turn.release()
 
     def _hand_over(self, rows: Rows) -> bool:
         """Go on after these rows, unless they have been handed over already."""
         with self._looking:
             if rows.start != self.position or not len(rows):
                 return False
-            self.position, self._last = rows.stop, rows.values[-1:].copy()
+            self._reached = rows.stop, rows.values[-1:].copy()
             self._awaited, self._pause = None, self._first_pause
             return True
 
@@ -374,7 +378,7 @@ class Follower(Iterator[Rows], AsyncIterator[Rows]):
             if stop == (stop := self._end_of_block(position, length, fewest=True)):
                 raise
             values = self._read(position, stop)  # up to the chunk that can't be read
-        count, doubts = self._written(values, position)
+        values, count, doubts = self._written(values, position)
         settled = max(0, min(patience.settled(), stop) - position)
         if count == 0 and settled == 0:
             self._wait_for(position, length, doubts)
@@ -413,19 +417,24 @@ class Follower(Iterator[Rows], AsyncIterator[Rows]):
             rows[column.name] = part
         return rows
 
-    def _written(self, values: Sequence[npt.NDArray[Any]], start: int) -> tuple[int, list[npt.NDArray[np.bool_]]]:
-        """Return how many of the first rows have been written for certain, and which chunks of each are doubtful."""
+    def _written(
+        self, values: list[npt.NDArray[Any]], start: int
+    ) -> tuple[list[npt.NDArray[Any]], int, list[npt.NDArray[np.bool_]]]:
+        """Return rows, how many of the first have been written for certain, and which chunks of each are doubtful."""
         complete = self._patience.complete if self._single_writer else -1
         doubts = [column.doubtful(part, start, complete) for column, part in zip(self._columns, values)]
-        while True:
-            count, _ = _until_doubt(doubts, 0)
-            if count == len(values[0]):
-                return count, doubts
-            doubted = [(column, part[count]) for column, part in zip(self._columns, doubts) if part[count].any()]
-            if not all(column.all_stored(start + count, row) for column, row in doubted):
-                return count, doubts
+        count, is_proved = len(values[0]), False
+        for number in map(int, np.flatnonzero(_doubtful(doubts))):
+            doubted = [(column, part[number]) for column, part in zip(self._columns, doubts) if part[number].any()]
+            if not all(column.all_stored(start + number, row) for column, row in doubted):
+                count = number
+                break
+            is_proved = True
             for _, row in doubted:
                 row[:] = False
+        if is_proved:  # but the chunk may have been stored after the row was read
+            values = self._read(start, start + len(values[0]))
+        return values, count, doubts
 
     def _missing(self, start: int, count: int) -> TegulaError | None:
         """Return the error for a chunk that is still missing, where that is one."""
@@ -454,6 +463,7 @@ class Follower(Iterator[Rows], AsyncIterator[Rows]):
         later = [(ahead, key) for key in ahead.keys_after(row, self._patience.length_at(row))]
         self._awaited = _Awaited(row, length, dict.fromkeys(key for _, key in keys), keys, later)
         self._awaited.look(self._requests)
+        self._awaited.since = self._patience.elapsed
         self._pause = min(self._pause, 0.001)  # the generations may be newer than what was read: read once more
 
     def _has_changed(self, awaited: _Awaited, length: int) -> bool:
@@ -466,7 +476,10 @@ class Follower(Iterator[Rows], AsyncIterator[Rows]):
         if is_first:
             self._pause = self._first_pause
         is_over = self._patience.settled() > self.position
-        return changed or is_first or is_longer or is_over
+        is_old = not self._remote and self._patience.elapsed - awaited.since >= RACY
+        if is_old:
+            awaited.since = self._patience.elapsed
+        return changed or is_first or is_longer or is_over or is_old
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a follower can't be pickled: pass its token to tegula.follow in the other process")
@@ -490,6 +503,7 @@ class _Awaited:
         self._keys, self._later = keys, later
         self._stored: set[str] = set()
         self.is_fresh = True
+        self.since = 0.0
 
     def look(self, requests: int) -> tuple[bool, bool]:
         """Return whether a chunk of the row has changed since the last look, and whether a later one has appeared."""
@@ -513,10 +527,15 @@ class _Awaited:
 
 def _until_doubt(doubts: Sequence[npt.NDArray[np.bool_]], settled: int) -> tuple[int, int]:
     """Return how many of the first rows are not doubtful, or settled, and how many of these are doubtful."""
-    doubtful = np.logical_or.reduce([part.any(axis=1) for part in doubts])
+    doubtful = _doubtful(doubts)
     waiting = np.flatnonzero(doubtful[settled:])
     count = settled + int(waiting[0]) if len(waiting) else len(doubtful)
     return count, int(doubtful[:count].sum())
+
+
+def _doubtful(doubts: Sequence[npt.NDArray[np.bool_]]) -> npt.NDArray[np.bool_]:
+    """Return for each row whether it is doubtful in any chunk."""
+    return np.array(np.logical_or.reduce([part.any(axis=1) for part in doubts]), bool)
 
 
 def _after(kind: Token, row: int, values: npt.NDArray[Any] | None) -> Token:
@@ -621,17 +640,17 @@ def follow(
         columns = []
     if not columns:
         raise UnsupportedError(f"the {type(node).__name__.lower()} has no rows to follow", path=node.location)
-    follower = Follower(
-        node,
-        columns,
-        settle=_SETTLE if settle is None else settle,
-        timeout=timeout,
-        poll=poll,
-        single_writer=single_writer,
-    )
     try:
-        follower.begin(None if from_row is None else int(from_row), token)
+        return Follower(
+            node,
+            columns,
+            from_row=None if from_row is None else int(from_row),
+            token=token,
+            settle=_SETTLE if settle is None else settle,
+            timeout=timeout,
+            poll=poll,
+            single_writer=single_writer,
+        )
     except TegulaError as error:
         error.within(path=node.location)
         raise
-    return follower

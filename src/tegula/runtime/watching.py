@@ -6,6 +6,7 @@ overflow, and a system bounds how many directories are watched; so whoever waits
 
 from __future__ import annotations
 
+import _thread
 import os
 import select
 import struct
@@ -57,6 +58,7 @@ class Watch:
         self._names: dict[str, Collection[str]] = {}
         self._numbers: dict[str, int] = {}
         self._woken = self._closed = False
+        self._lock = _thread.RLock()  # nobody writes to a descriptor that has been closed, and may be another file
 
     def watch(self, wanted: Mapping[str, Collection[str]]) -> bool:
         """Watch the given names in directories, and no others, and return whether a directory was not watched before.
@@ -123,18 +125,19 @@ class Watch:
     def wake(self) -> None:
         """End the wait of another thread, or the next one."""
         self._woken = True
-        if self._ends:
-            with suppress(OSError):  # it is full, or closed
+        with self._lock, suppress(OSError):  # it is full
+            if self._ends:
                 os.write(self._ends[1], b"\0")
 
     def close(self) -> None:
         """Close the descriptors; `wait` only takes time from then on."""
-        descriptors, self._inotify, self._ends = self._descriptors() + self._ends[1:], -1, ()
-        self._closed = True
-        self._numbers.clear()
-        for number in descriptors if self._process == os.getpid() else ():
-            with suppress(OSError):
-                os.close(number)
+        with self._lock:
+            descriptors, self._inotify, self._ends = self._descriptors() + self._ends[1:], -1, ()
+            self._closed = True
+            self._numbers.clear()
+            for number in descriptors if self._process == os.getpid() else ():
+                with suppress(OSError):
+                    os.close(number)
 
     def __del__(self) -> None:
         with suppress(Exception):  # modules may be gone

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tegula.cli.reporting import AllowPickle, AsJson, Raw, print_json, say_decoded
-from tegula.cli.rows import Settle, as_text, follow_rows, kind_of_rows, print_followed, window_of_rows
+from tegula.cli.rows import Settle, as_text, follow_rows, kind_of_rows, print_followed, window_of_rows, with_rows
 from tegula.cli.targets import StorageOptions, Target, open_target
 from tegula.extracts.values import array_to_json
 
@@ -36,8 +36,9 @@ def head(
     The middle of wide arrays is abbreviated, as NumPy does; `tegula cat` prints all elements. Values are decoded by the
     attributes of CF, as xarray does.
     """
-    with open_target(target, "r", storage_option, allow_pickle=allow_pickle) as node:
-        part = window_of_rows(node, target, "head", slice(0, 0 if follow else _ROWS if rows is None else rows), raw=raw)
+    with open_target(target, "r", storage_option, allow_pickle=allow_pickle) as opened:
+        node = with_rows(opened, target, "head")
+        part = window_of_rows(node, target, slice(0, 0 if follow else _ROWS if rows is None else rows), raw=raw)
         if follow:
             print_followed(follow_rows(node, part, 0, rows, settle), as_json)
             return

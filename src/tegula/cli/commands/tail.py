@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tegula.cli.reporting import AllowPickle, AsJson, Raw, print_json, say_decoded
-from tegula.cli.rows import Settle, as_text, follow_rows, kind_of_rows, print_followed, window_of_rows
+from tegula.cli.rows import Settle, as_text, follow_rows, kind_of_rows, print_followed, window_of_rows, with_rows
 from tegula.cli.targets import StorageOptions, Target, open_target
 from tegula.extracts.values import array_to_json
 
@@ -31,14 +31,15 @@ def tail(
     The middle of wide arrays is abbreviated, as NumPy does; `tegula cat` prints all elements. Values are decoded by the
     attributes of CF, as xarray does. With --follow each row is a line, or a JSON document.
     """
-    with open_target(target, "r", storage_option, allow_pickle=allow_pickle) as node:
-        part = window_of_rows(node, target, "tail", slice(0, 0), raw=raw)
+    with open_target(target, "r", storage_option, allow_pickle=allow_pickle) as opened:
+        node = with_rows(opened, target, "tail")
+        part = window_of_rows(node, target, slice(0, 0), raw=raw)
         length = node.shape[0] if node.shape else 0
         if follow:
             print_followed(follow_rows(node, part, max(0, length - rows), None, settle), as_json)
             return
         first = max(0, length - min(rows, part.most_rows))
-        values = window_of_rows(node, target, "tail", slice(first, length), raw=raw).for_text().read()
+        values = window_of_rows(node, target, slice(first, length), raw=raw).for_text().read()
     say_decoded(part)
     if as_json:
         print_json(array_to_json(values))
