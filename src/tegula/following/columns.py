@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.arrays.array import Array
+from tegula.engine.concurrency.pool import gather
 from tegula.engine.documents.generations import states_of
 from tegula.engine.reading.executors import empty, read, read_anew
 from tegula.engine.stored.array import StoredArray
@@ -229,9 +230,9 @@ class Column:
     def all_stored(self, row: int, doubts: npt.NDArray[np.bool_]) -> bool:
         """Return whether a row has been written because each chunk in which it is doubtful holds only that row."""
         axis = self.metadata.grid.axes[0]
-        return axis.length(int(axis.locate(row))) == 1 and all(
-            map(self.store.exists, self._keys(row, np.flatnonzero(doubts)))
-        )
+        if axis.length(int(axis.locate(row))) != 1:
+            return False
+        return all(gather(self.store.exists, self._keys(row, np.flatnonzero(doubts)), self.store.concurrency))
 
     def keys_after(self, row: int, length: int) -> list[str]:
         """Return the keys of the first chunks from a row on, which a writer would write next."""
