@@ -291,6 +291,32 @@ def test_values_that_a_store_caches_are_not_used(tmp_path: Path) -> None:
         assert rows_of(follower) == [4]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "fill", "codecs"),
+    [
+        ("f4", 0.05, [{"name": "numcodecs.fixedscaleoffset", "configuration": {
+            "offset": 0, "scale": 1, "dtype": "<f4", "astype": "<i2"}}, "bytes"]),
+        ("f4", 1.23, [{"name": "bitround", "configuration": {"keepbits": 2}}, "bytes"]),
+        ("f4", 7.7, [{"name": "numcodecs.quantize", "configuration": {"digits": 0, "dtype": "<f4"}}, "bytes", "zstd"]),
+    ],
+)  # fmt: skip
+def test_what_codecs_make_of_the_fill_value_was_not_written(dtype: str, fill: float, codecs: Any) -> None:
+    """Beside a row that was written, others read as the rounded fill value, which differs from the fill value."""
+    a = an_array(dtype=dtype, fill_value=fill, codecs=codecs)
+    a.append([32, 64])
+    a.resize(4)
+    assert a[2] != np.float32(fill)
+    assert rows_of(tegula.follow(a, from_row=0, timeout=0, settle=math.inf)) == [32, 64]
+
+
+def test_rows_that_a_codec_mixes_are_waited_for() -> None:
+    codecs = [{"name": "numcodecs.delta", "configuration": {"dtype": "<f4"}}, "bytes"]
+    a = an_array(dtype="f4", codecs=codecs)
+    a.append([1.1, 2])
+    assert rows_of(tegula.follow(a, from_row=0, timeout=0, settle=math.inf)) == []
+    assert len(rows_of(tegula.follow(a, from_row=0, timeout=0, settle=0))) == 2
+
+
 def test_text_is_followed() -> None:
     a = an_array(dtype=str)
     a.append(["a", "bc", "", "d"])

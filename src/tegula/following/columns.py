@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import islice, product
 from typing import Any, Final, TypeVar
 
@@ -13,16 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.arrays.array import Array
+from tegula.codecs.exactness import effect_on_values
 from tegula.engine.concurrency.pool import gather
 from tegula.engine.documents.generations import states_of
-from tegula.engine.reading.executors import empty, read, read_anew
+from tegula.engine.reading.executors import empty, read, read_anew, write
 from tegula.engine.stored.array import StoredArray
-from tegula.errors import MetadataError, NotFoundError, SelectionError, TegulaError
+from tegula.errors import CodecError, MetadataError, NotFoundError, SelectionError, TegulaError
 from tegula.formats import find_format
 from tegula.indexing import basic
-from tegula.metadata.nodes import ArrayMetadata
+from tegula.metadata.nodes import ArrayMetadata, inner_codecs
 from tegula.runtime import frozen, system
-from tegula.stores import Generation, Store
+from tegula.stores import Generation, MemoryStore, Store
 from tegula.stores.capabilities import Revalidating, unchanged
 
 __all__ = ["RACY", "Column", "directory_of"]
@@ -190,7 +192,8 @@ class Column:
         """Return for each row and each chunk across it whether it can't be told from one that has not been written.
 
         A chunk is replaced in one step, and whoever appends rows writes all that a chunk gets of them at once. So a row
-        has been written to a chunk if an element of it there differs from the fill value.
+        has been written to a chunk if an element of it there differs from the fill value, and from what codecs that
+        round make of it.
 
         Parameters
         ----------
@@ -204,12 +207,14 @@ class Column:
         """
         if self.is_exact or not values.size:
             return np.zeros((len(values), 1), bool)
-        fill, metadata = self._read.fill, self.metadata
+        metadata, blanks = self.metadata, self._blanks
+        if not blanks:
+            return np.ones((len(values), math.prod(metadata.grid.counts(metadata.shape)[1:])), bool)
         axes = [
             [slice(axis.start(n), axis.start(n) + axis.length(n)) for n in range(axis.count(size))]
             for axis, size in zip(metadata.grid.axes[1:], metadata.shape[1:])
         ]
-        doubts = np.stack([_equal(values[:, *part], fill) for part in product(*axes)], axis=1)
+        doubts = np.stack([_are_blank(values[:, *part], blanks) for part in product(*axes)], axis=1)
         if complete >= 0:
             doubts[: max(0, complete - start)] = False
             axis = metadata.grid.axes[0]
@@ -222,6 +227,29 @@ class Column:
                     if len(written):
                         rows[: written[-1], cell] = False
         return doubts
+
+    @cached_property
+    def _blanks(self) -> list[npt.NDArray[Any]]:
+        """What unwritten elements can read as; empty if that depends on the other elements of a chunk."""
+        array, fill = self._read, self._read.fill
+        metadata = array.metadata
+        effect = effect_on_values((*metadata.codecs, *inner_codecs(metadata.codecs)), array.dtype)
+        if effect == "none":
+            return [fill]
+        shape = tuple(axis.length(0) for axis in metadata.grid.axes)
+        if effect == "mixed" or array.dtype.names is not None or 0 in shape:
+            return []
+        # see what codecs make of the fill value beside another element, in a chunk that is stored in memory
+        trial = frozen.replace(array, store=MemoryStore(), metadata=frozen.replace(metadata, shape=shape), shared={})
+        first = basic((slice(0, 1),) * len(shape), shape, metadata.grid)
+        other = next(value for value in _elements(fill) if not _are_blank(value.reshape(1), [fill])[0])
+        try:
+            write(trial, first, other.reshape(first.work_shape))
+            found = self._rows(trial, 0, shape[0], read_anew).reshape(-1)[1:]
+        except CodecError:
+            return []
+        changed = found[~_are_blank(found, [fill])] if len(found) else found
+        return [fill, *(changed[:1].reshape(()) for _ in changed[:1])]
 
     def keys_of(self, row: int, doubts: npt.NDArray[np.bool_]) -> list[str]:
         """Return the keys of the chunks in which a row is doubtful, a few at most."""
@@ -256,15 +284,25 @@ def directory_of(store: Store, path: str) -> str | None:
     return None if directory is None else os.path.join(directory, *path.split("/")) if path else directory
 
 
-def _equal(values: npt.NDArray[Any], fill: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Return for each row whether all its elements are the fill value, bit by bit."""
-    if values.dtype.hasobject:
-        wanted = fill[()]
-        same = [type(item) is type(wanted) and item == wanted for item in values.flat]
-        return np.array(np.array(same, bool).reshape(len(values), -1).all(axis=1), bool)
+def _are_blank(values: npt.NDArray[Any], blanks: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.bool_]:
+    """Return for each row whether each of its elements is one of some values, bit by bit."""
     if values.dtype.itemsize == 0:
         return np.ones(len(values), bool)
-    raw = np.ascontiguousarray(values).reshape(-1).view("u1")
-    elements = raw.reshape(len(values), -1, values.dtype.itemsize)
-    same = elements == np.frombuffer(fill.tobytes(), "u1")
-    return np.array(same.reshape(len(values), -1).all(axis=1), bool)
+    same = np.zeros((len(values), values.size // max(1, len(values))), bool)
+    for blank in blanks:
+        if values.dtype.hasobject:
+            wanted = blank[()]
+            equal = [type(item) is type(wanted) and item == wanted for item in values.flat]
+            same |= np.array(equal, bool).reshape(same.shape)
+        else:
+            raw = np.ascontiguousarray(values).reshape(-1).view("u1")
+            same |= (raw.reshape(*same.shape, -1) == np.frombuffer(blank.tobytes(), "u1")).all(axis=-1)
+    return np.array(same.all(axis=1), bool)
+
+
+def _elements(fill: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
+    """Yield elements of the type of a fill value, one of which differs from it."""
+    for value in ("a", b"a", 1) if fill.dtype.hasobject else (1, 0):
+        element = np.zeros((), fill.dtype)
+        element[()] = value
+        yield element
