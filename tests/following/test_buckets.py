@@ -22,11 +22,12 @@ def test_rows_in_a_bucket_are_followed(kind: str, s3_server: Any) -> None:
         tegula.create_table(url, {"n": np.zeros(0, "i8"), "m": np.zeros(0, "i8")}, format="zarr3", chunks=4, **where)
     else:
         tegula.create_array(url, shape=(0, 2), chunks=(4, 1), dtype="i8", **where)
-    follower = tegula.follow(tegula.open(url, **where), from_row=0, poll=0.2, timeout=60, settle=600)
+    opening: Any = tegula.open_table if kind == "table" else tegula.open
+    follower = tegula.follow(opening(url, **where), from_row=0, poll=0.2, timeout=60, settle=600)
     written = np.arange(1, 41).reshape(20, 2)
 
     def write() -> None:
-        node: Any = tegula.open(url, mode="r+", **where)
+        node = opening(url, mode="r+", **where)
         for start in range(0, 20, 4):
             new = written[start : start + 4]
             node.append({"n": new[:, 0], "m": new[:, 1]} if kind == "table" else new)
@@ -39,7 +40,7 @@ def test_rows_in_a_bucket_are_followed(kind: str, s3_server: Any) -> None:
         assert block.start == len(found)
         found += [[*row] for row in block.values.tolist()]
         if block.start:  # in another process, as it were
-            follower = tegula.follow(tegula.open(url, **where), token=follower.token, poll=0.2, timeout=60, settle=600)
+            follower = tegula.follow(opening(url, **where), token=follower.token, poll=0.2, timeout=60, settle=600)
     writer.join()
     assert found == written.tolist()
     assert follower.position == 20

@@ -622,7 +622,7 @@ def follow(
     [(3, [4, 5])]
     """
     if not isinstance(node, (Array, Table)):
-        raise UnsupportedError(f"an array or a table can be followed, not a {type(node).__name__}")
+        raise UnsupportedError(f"an array or a table of tegula.open_table can be followed, not a {type(node).__name__}")
     if from_row is not None and not is_number(from_row):
         raise SelectionError(f"from_row must be the number of a row, not {brief(from_row)}", field="from_row")
     if from_row is not None and token is not None:
