@@ -102,7 +102,7 @@ def test_a_chunk_of_one_row_that_is_stored_was_written() -> None:
     assert len(rows_of(tegula.follow(a, from_row=0, timeout=0, settle=math.inf))) == 2
 
 
-def test_missing_chunks_that_are_an_error_are_one_when_they_have_been_waited_for() -> None:
+def test_missing_chunks_that_are_an_error_are_one_after_a_wait() -> None:
     a = an_array()
     a.append([1, 2, 3, 4])
     a.resize(6)

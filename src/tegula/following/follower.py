@@ -69,6 +69,14 @@ class Rows:
     assumed : int
         How many of them were given only because `settle` had passed: each reads as the fill value, at least in part,
         and nothing says whether it has been written.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> a = tegula.create_array({}, data=[5, 6, 7])
+    >>> rows = next(tegula.follow(a, from_row=1))
+    >>> rows.start, rows.stop, rows.values, rows.assumed
+    (1, 3, array([6, 7]), 0)
     """
 
     def __init__(self, start: int, values: npt.NDArray[Any], assumed: int, token: Token) -> None:
@@ -109,6 +117,16 @@ class Follower(Iterator[Rows], AsyncIterator[Rows]):
     ----------
     node : Array or Table
         What is followed.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> table = tegula.create_table({}, {"n": [1, 2]})
+    >>> with tegula.follow(table, from_row=0, timeout=0) as follower:
+    ...     first = [rows.values["n"].tolist() for rows in follower]
+    ...     length = table.append({"n": [3]})
+    ...     first, [rows.values["n"].tolist() for rows in follower], follower.position
+    ([[1, 2]], [[3]], 3)
     """
 
     def __init__(
