@@ -17,7 +17,6 @@ import _thread
 import math
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import suppress
 from typing import Any, Final, Self
 
 import numpy as np
@@ -52,6 +51,7 @@ _BLOCK_BYTES: Final = 2**23
 _MOST_BYTES: Final = 2**28  # rows of a chunk that take more are read in several blocks
 _FIRST_PAUSE: Final = {False: 0.01, True: 0.2}  # by whether the store is remote
 _LONGEST_PAUSE: Final = {False: 1.0, True: 10.0}
+_SHORTEST: Final = 0.001
 _HOUR: Final = 3600.0
 _GROWTH: Final = 1.5
 _LOOKS: Final = 16  # at rows that are waited for, before they are given up
@@ -149,8 +149,10 @@ class Follower(Iterator[Rows], AsyncIterator[Rows]):
         self._timeout, self._single_writer = timeout, single_writer
         self._remote = any(column.store.is_remote for column in columns)
         self._requests = max(column.store.concurrency for column in columns)
-        self._longest_pause = min(_LONGEST_PAUSE[self._remote] if poll is None else poll, _HOUR)
+        longest = _LONGEST_PAUSE[self._remote] if poll is None else poll
+        self._longest_pause = max(_SHORTEST, min(longest, _HOUR))
         self._pause = self._first_pause = min(_FIRST_PAUSE[self._remote], self._longest_pause)
+        self._planned = 0.0  # the last pause
         self._length = 0
         self._awaited: _Awaited | None = None
         self._trouble: float | None = None  # since when documents or chunks can't be read
@@ -314,9 +316,8 @@ class Follower(Iterator[Rows], AsyncIterator[Rows]):
         pause = self._pause
         self._pause = min(self._pause * _GROWTH, self._longest_pause)
         if self._length > self.position or self._trouble is not None:  # there are rows to wait for
-            pause = min(pause, max(self._first_pause, self._grace / _LOOKS, 0.001))
-            with suppress(IndexError):
-                pause = min(pause, max(0.001, self._patience.left(self.position)))
+            pause = min(pause, max(self._first_pause, self._grace / _LOOKS))
+            pause = min(pause, max(_SHORTEST, self._patience.left(self.position)))
         if self._timeout is not None:
             left = self._timeout - (time.monotonic() - began)
             if left <= 0:
@@ -324,8 +325,6 @@ class Follower(Iterator[Rows], AsyncIterator[Rows]):
             pause = min(pause, left)
         self._planned = pause
         return pause
-
-    _planned = 0.0
 
     def _wanted(self) -> dict[str, set[str]]:
         """Return the names in local directories whose changes may be those that are waited for."""
@@ -482,7 +481,7 @@ class Follower(Iterator[Rows], AsyncIterator[Rows]):
         self._awaited = _Awaited(row, length, dict.fromkeys(key for _, key in keys), keys, later)
         self._awaited.look(self._requests)
         self._awaited.since = self._patience.elapsed
-        self._pause = min(self._pause, 0.001)  # the generations may be newer than what was read: read once more
+        self._pause = _SHORTEST  # the generations may be newer than what was read: read once more
 
     def _has_changed(self, awaited: _Awaited, length: int) -> bool:
         """Return whether rows that are waited for have to be read again."""
