@@ -240,6 +240,22 @@ def test_a_deleted_array_is_an_error(tmp_path: Path) -> None:
         next(follower)
 
 
+def test_tokens_do_not_depend_on_rows_that_may_still_be_written() -> None:
+    a = an_array()
+    a.append([1, 2, 3])
+    a.resize(5)
+    token = tegula.follow(a).token
+    assumed = tegula.follow(a, from_row=0, timeout=0, settle=0)
+    assert rows_of(assumed) == [1, 2, 3, 0, 0]
+    a[3:] = [4, 5]
+    for one in (token, assumed.token):
+        assert tegula.follow(a, token=one).position == 5
+    sure = tegula.follow(a).token
+    a[4] = 6
+    with pytest.raises(NotFoundError, match="row 4 is not the row"):
+        tegula.follow(a, token=sure)
+
+
 def test_rows_of_another_shape_are_an_error() -> None:
     a = an_array(shape=(0, 2), chunks=(2, 2))
     a.append([[1, 2]])

@@ -79,9 +79,9 @@ class Rows:
     (1, 3, array([6, 7]), 0)
     """
 
-    def __init__(self, start: int, values: npt.NDArray[Any], assumed: int, token: Token) -> None:
+    def __init__(self, start: int, values: npt.NDArray[Any], assumed: int, token: Token, *, is_sure: bool) -> None:
         self.start, self.values, self.assumed = start, values, assumed
-        self._token = token
+        self._token, self._is_sure = token, is_sure
 
     @property
     def stop(self) -> int:
@@ -91,7 +91,12 @@ class Rows:
     @property
     def token(self) -> str:
         """Text with which `tegula.follow` goes on after these rows."""
-        return str(_after(self._token, self.stop, self.values))
+        return str(_after(self._token, self.stop, self._last))
+
+    @property
+    def _last(self) -> npt.NDArray[Any] | None:
+        """An array of the last row, ``None`` if that may still be written."""
+        return self.values[-1:].copy() if self._is_sure else None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -215,7 +220,7 @@ class Follower(Iterator[Rows], AsyncIterator[Rows]):
         """Text with which `follow` goes on at `position`, in this process or another one.
 
         It names the row, and holds digests of what rows are, of the row before and, on local disks, of the node's
-        directory: a token is refused if any of these is another one. It is no secret.
+        directory: a token is refused if any of these is another one. A row that may still be written is left out.
         """
         return str(self._token())
 
@@ -223,7 +228,11 @@ class Follower(Iterator[Rows], AsyncIterator[Rows]):
         with self._looking:
             position, last = self._reached
             if position and last is None:
-                last = self._record([column.read(position - 1, position) for column in self._columns])
+                values = self._read(position - 1, position)
+                if not any(
+                    column.doubtful(part, position - 1, -1).any() for column, part in zip(self._columns, values)
+                ):
+                    last = self._record(values)
         return _after(self._kind, position, last)
 
     # --- iterating
@@ -307,7 +316,7 @@ class Follower(Iterator[Rows], AsyncIterator[Rows]):
         with self._looking:
             if rows.start != self.position or not len(rows):
                 return False
-            self._reached = rows.stop, rows.values[-1:].copy()
+            self._reached = rows.stop, rows._last
             self._awaited, self._pause = None, self._first_pause
             return True
 
@@ -407,7 +416,8 @@ class Follower(Iterator[Rows], AsyncIterator[Rows]):
             return error
         if self._look_at_length() < position + count:  # it has been shortened or replaced while it was read
             return None
-        return Rows(position, self._record([part[:count] for part in values]), assumed, self._kind)
+        is_sure = not any(part[count - 1].any() for part in doubts)
+        return Rows(position, self._record([part[:count] for part in values]), assumed, self._kind, is_sure=is_sure)
 
     def _end_of_block(self, start: int, length: int, *, fewest: bool = False) -> int:
         """Return the end of the rows to read at once: whole chunks of the longest ones, unless these are very large."""
