@@ -96,6 +96,17 @@ def test_fill_values_are_given_when_they_have_been_waited_for() -> None:
     assert rows_of(tegula.follow(a, from_row=0, timeout=0, settle=0)) == [1, 0, 3]
 
 
+def test_a_row_of_many_chunks_is_waited_for_until_all_are_written() -> None:
+    a = an_array(shape=(0, 40), chunks=(2, 1))
+    a.resize(1, 40)
+    follower = tegula.follow(a, from_row=0, timeout=0, settle=math.inf)
+    for column in range(40):
+        assert rows_of(follower) == []
+        assert rows_of(follower) == []
+        a[0, column] = column + 1
+    assert rows_of(follower) == [[*range(1, 41)]]
+
+
 def test_a_chunk_of_one_row_that_is_stored_was_written() -> None:
     a = an_array(chunks=(1, 2), shape=(0, 4), write_empty_chunks=True)
     a.append([[0, 0, 0, 0], [1, 2, 0, 0]])

@@ -54,6 +54,7 @@ _LONGEST_PAUSE: Final = {False: 1.0, True: 10.0}
 _SHORTEST: Final = 0.001
 _HOUR: Final = 3600.0
 _GROWTH: Final = 1.5
+_MOST_KEYS: Final = 16  # chunks of a doubtful row whose generations are asked for; each of them has to change
 _LOOKS: Final = 16  # at rows that are waited for, before they are given up
 
 
@@ -478,14 +479,16 @@ class Follower(Iterator[Rows], AsyncIterator[Rows]):
 
     def _wait_for(self, row: int, length: int, doubts: Sequence[npt.NDArray[np.bool_]]) -> None:
         """Note the generations of the chunks that a row is doubtful in; without another one it need not be read."""
-        if self._awaited is not None and self._awaited.row == row:
-            return
         keys = [
             (column, key)
             for column, part in zip(self._columns, doubts)
             if part[0].any()
             for key in column.keys_of(row, part[0])
-        ][:_LOOKS]
+        ][:_MOST_KEYS]
+        if self._awaited is not None and self._awaited.row == row:
+            if self._awaited.generations.keys() == {key for _, key in keys}:
+                return
+            self._patience.progress()  # a part of the row has been written
         ahead = next(column for column, part in zip(self._columns, doubts) if part[0].any())
         later = [(ahead, key) for key in ahead.keys_after(row, self._patience.length_at(row))]
         self._awaited = _Awaited(row, length, dict.fromkeys(key for _, key in keys), keys, later)
