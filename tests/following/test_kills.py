@@ -31,6 +31,8 @@ CASES: dict[str, dict[str, Any]] = {
     "ctable": {"format": "bcolz"},
 }
 KILLS = amount("KILLS", usual=12, nightly=1000)
+PARTS = max(1, KILLS // 100)
+"""Tests for each case, so that none of them takes many minutes."""
 pytestmark = [
     pytest.mark.once(executors="both"),
     pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL"),
@@ -55,10 +57,11 @@ def create(target: Path, name: str) -> None:
 
 
 @pytest.mark.sampled(one_in=6)
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("name", CASES)
-def test_killed_writers_and_followers_lose_and_repeat_nothing(name: str, tmp_path: Path) -> None:
-    chance = random.Random(SEED)
-    kills = -(-KILLS // len(CASES))
+def test_killed_writers_and_followers_lose_and_repeat_nothing(name: str, part: int, tmp_path: Path) -> None:
+    chance = random.Random(SEED + part)
+    kills = -(-KILLS // (len(CASES) * PARTS))
     rows = 40 * kills
     target, log, errors = tmp_path / "x", tmp_path / "log", tmp_path / "errors"
     create(target, name)
