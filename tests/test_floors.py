@@ -45,6 +45,7 @@ ROOMS: dict[str, set[str]] = {
     "views": {*_ENGINE, "display"},
     "arrays": _ARRAYS - {"arrays"},
     "tables": _ARRAYS,
+    "following": {*_ARRAYS, "tables"},
     "hierarchy": {*_ARRAYS, "tables"},
     # floor 5: operations on whole nodes
     "jobs": _JOBS,
@@ -63,10 +64,10 @@ ROOMS: dict[str, set[str]] = {
     # floor 6: a program that other programs run, too
     "server": {*_NODES, "jobs", "extracts", "zarr3_view"},
     # floor 7: programs
-    "cli": {*_OPERATIONS, "bcolz", "references", "server"},
+    "cli": {*_OPERATIONS, "bcolz", "references", "server", "following"},
     "__main__": {"cli"},
     # the package gathers the names that users import
-    "": {*_NODES, "jobs", "server"},
+    "": {*_NODES, "following", "jobs", "server"},
     # the conformance suite for stores, shipped for the authors of others
     "testing": {*GROUND, "stores"},
 }
@@ -107,6 +108,7 @@ INNER: dict[str, dict[str, set[str]]] = {
         "windows": set(),
         "executors": {"deferred"},
         "loading": {"deferred", "executors", "optional"},
+        "watching": {"deferred"},
     },
     "stores": {
         "": {"local", "fsspec"},

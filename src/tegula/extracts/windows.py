@@ -85,6 +85,11 @@ class Window:
         return prod(self.shape[1:]) * (_OBJECT_BYTES if self.dtype.hasobject else self.dtype.itemsize)
 
     @property
+    def most_rows(self) -> int:
+        """The most rows to read at once."""
+        return max(1, self.block_bytes // max(1, self.row_bytes))
+
+    @property
     def fits(self) -> bool:
         """True if a row is small enough to be read at once."""
         return self.row_bytes <= self.block_bytes or not self.has_rows
@@ -130,7 +135,10 @@ class Window:
         """Read all values."""
         # ints are read as slices: an element of an object array may be no array
         parts = selection_of(tuple(axis if isinstance(axis, range) else range(axis, axis + 1) for axis in self.axes))
-        found = self.array[(*self.fields, *(parts or (...,)))]
+        return self.present(self.array[(*self.fields, *(parts or (...,)))])
+
+    def present(self, found: Any) -> npt.NDArray[Any]:
+        """Return stored values of the window as they are shown: decoded and rounded."""
         if self.conventions is not None:
             found = self.conventions.decode(np.asarray(found, self.conventions.stored))
         if self.decimals is not None:
