@@ -132,7 +132,8 @@ def compile_expression(text: str) -> Expression:
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError) as error:
-        raise MetadataError(f"{text!r:.80} is not an expression: {error}", field="expression") from None
+        reason = error.msg if isinstance(error, SyntaxError) else error
+        raise MetadataError(f"{text!r:.80} is not an expression: {reason}", field="expression") from None
     except (RecursionError, MemoryError):
         raise MetadataError("the expression is too deeply nested", field="expression") from None
     _check_depth(tree)

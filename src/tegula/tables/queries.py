@@ -26,6 +26,7 @@ __all__ = [
     "read_into",
     "read_rows",
     "row_dtype",
+    "row_mask",
     "rows_at",
     "rows_that_match",
     "split_names",
@@ -247,7 +248,7 @@ def rows_that_match(
         read = {name: buffer[: stop - start] for name, buffer in buffers.items()}
         read_into(used, slice(start, stop), read)
         parts = {name: value[start:stop] if _is_long(value) else value for name, value in values.items()}
-        inside = np.flatnonzero(_mask(predicate.evaluate({**read, **parts}), stop - start))
+        inside = np.flatnonzero(row_mask(predicate.evaluate({**read, **parts}), stop - start))
         if skip:
             skip, inside = max(0, skip - len(inside)), inside[skip:]
         if limit is not None:
@@ -290,7 +291,14 @@ def _block_rows(columns: Mapping[str, Array]) -> int:
     return whole_chunks(longest, row, _BLOCK_BYTES)
 
 
-def _mask(result: Any, length: int) -> npt.NDArray[Any]:
+def row_mask(result: Any, length: int) -> npt.NDArray[Any]:
+    """Return what an expression gives for each of some rows, if that is true or false.
+
+    Raises
+    ------
+    MetadataError, SelectionError
+        If it is anything else.
+    """
     mask = np.asarray(result)
     if mask.dtype != bool:
         raise MetadataError(f"the expression gives {mask.dtype}, not true or false", field="expression")
