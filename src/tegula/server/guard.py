@@ -92,7 +92,7 @@ def origin_rules(origins: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
     """
     exact, patterns = [], []
     for given in origins:
-        origin = given.lower().removesuffix("/")
+        origin = given.lower().removesuffix("/") if isinstance(given, str) else ""
         if origin == "*" or is_origin(origin):
             exact.append(origin)
         elif origin.endswith(_ANY_PORT) and is_origin(origin.removesuffix(_ANY_PORT)):

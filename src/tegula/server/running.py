@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import Node
-from tegula.errors import MetadataError, StoreError, UnsupportedError
+from tegula.errors import MetadataError, StoreError, UnsupportedError, brief
 from tegula.hierarchy.opening import open_stored as open_node
 from tegula.runtime import optional
 from tegula.server.guard import LOOPBACK, origin_rules
@@ -222,6 +222,8 @@ def serve(
         node: Any = target[below] if below else target  # type: ignore[index]  # an array has fields at most
     else:
         node = open_node(target, path=path, storage_options=storage_options)
+    if not isinstance(host, str):
+        raise MetadataError(f"host must be text, not {brief(host)}", field="host")
     is_local = host in _LOCAL_NAMES
     if token is not None and not _TOKEN(token):
         raise MetadataError("a token consists of ASCII letters, digits and ._~+/=-", field="token")

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from tegula.errors import MetadataError, NotFoundError, TegulaError, UnsupportedError
+from tegula.errors import MetadataError, NotFoundError, TegulaError, UnsupportedError, brief
 from tegula.tables.precedence import check_precedence
 
 __all__ = ["FUNCTIONS", "REDUCTIONS", "Expression", "compile_expression", "compile_tree"]
@@ -126,7 +126,7 @@ def compile_expression(text: str) -> Expression:
     ('price', 'volume', 'limit')
     """
     if not isinstance(text, str):
-        raise MetadataError(f"an expression must be text, not {text!r:.80}", field="expression")
+        raise MetadataError(f"an expression must be text, not {brief(text)}", field="expression")
     if len(text) > _MAX_LENGTH:
         raise MetadataError(f"an expression may have {_MAX_LENGTH} characters, not {len(text)}", field="expression")
     try:

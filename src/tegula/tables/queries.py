@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tegula.arrays.array import Array
 from tegula.arrays.chunking import whole_chunks
 from tegula.engine.concurrency.pool import gather
-from tegula.errors import MetadataError, NotFoundError, SelectionError, TegulaError, UnsupportedError
+from tegula.errors import MetadataError, NotFoundError, SelectionError, TegulaError, UnsupportedError, brief
 from tegula.metadata.chunk_grids import as_slice
 
 __all__ = [
@@ -160,7 +160,7 @@ def chosen_rows(selection: Any, length: int) -> int | slice | npt.NDArray[np.int
     """
     if is_number(selection):
         if not -length <= selection < length:
-            raise SelectionError(f"there is no row {selection} in {length}")
+            raise SelectionError(f"there is no row {brief(selection)} in {length}")
         return int(selection) % length
     if selection is Ellipsis or (isinstance(selection, tuple) and not selection):
         return slice(0, length, 1)
@@ -262,7 +262,7 @@ def _row_count(value: Any, field: str) -> int | None:
     if value is None:
         return None
     if not is_number(value) or value < 0:
-        raise MetadataError(f"{field} must be a number of rows, not {value!r:.80}", field=field)
+        raise MetadataError(f"{field} must be a number of rows, not {brief(value)}", field=field)
     return int(value)
 
 
