@@ -17,7 +17,7 @@ from tegula.indexing import split_fields
 from tegula.metadata.conventions import Conventions
 from tegula.tables.table import Table
 
-__all__ = ["Window", "window"]
+__all__ = ["Window", "records_of", "window"]
 
 _BLOCK_BYTES: Final = 2**26
 _FEW_DECIMALS: Final = 9
@@ -39,6 +39,11 @@ class _Records:
         names, rows = split_fields(selection)
         rows = rows[0] if isinstance(rows, tuple) else rows
         return self._table[[*self._table.names] if names is None else names, rows]
+
+
+def records_of(node: Any) -> Any:
+    """Return an array whose elements are the rows of a node: the node itself, unless it is a table."""
+    return _Records(node) if isinstance(node, Table) else node
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +179,7 @@ class Window:
 
 
 def window(
-    node: Array | Table, selection: tuple[Any, ...], block_bytes: int | None = None, *, decodes: bool = False
+    node: Array | Table | Any, selection: tuple[Any, ...], block_bytes: int | None = None, *, decodes: bool = False
 ) -> Window:
     """Return the window of a selection.
 
@@ -194,7 +199,7 @@ def window(
     SelectionError
         If the selection does not fit the array.
     """
-    array = _Records(node) if isinstance(node, Table) else node
+    array = records_of(node)
     names, rest = split_fields(selection_of(selection))
     fields = () if names is None else (names,)
     axes = indices_of(rest, array.shape)

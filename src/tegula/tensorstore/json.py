@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, NoReturn, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from tegula.errors import TegulaError
+from tegula.errors import TegulaError, brief
 from tegula.tensorstore.errors import StatusError, ValueStatusError, annotate, invalid, stating, status, type_error
 
 __all__ = [
@@ -259,7 +259,7 @@ def int_argument(value: Any) -> int:
         return read_int64(value)
     except TypeError:
         raise type_error(
-            f"__init__(): incompatible constructor arguments: expected an integer, not {value!r}"
+            f"__init__(): incompatible constructor arguments: expected an integer, not {brief(value)}"
         ) from None
 
 
