@@ -1,7 +1,7 @@
 """Check wheels without running them: their tags, their files, and what the kernel in them needs of a system.
 
-Prints a line for each wheel that is given, and raises an error at the first that its platform could not install or load.
-Needs abi3audit, macholib, pefile and pyelftools.
+Prints a line for each wheel that is given, and raises an error at the first that its platform could not install or
+load. Needs abi3audit, macholib, pefile and pyelftools.
 """
 
 import io
