@@ -1,8 +1,8 @@
 """Write THIRD_PARTY_LICENSES: the licenses of what is linked into the kernel, from the packages that Cargo.lock names.
 
-Where a package offers several licenses, MIT is chosen. Texts that no package brings stand in ``rust/licenses``: those of
-a package, under its name, and those of the libraries that compilers link in. With ``--check`` nothing is written, and the
-exit code says whether the file is the one that would be.
+Where a package offers several licenses, MIT is chosen. Texts that no package brings stand in ``rust/licenses``: those
+of a package, under its name, and those of the libraries that compilers link in. With ``--check`` nothing is written,
+and the exit code says whether the file is the one that would be.
 """
 
 import json
