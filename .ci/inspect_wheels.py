@@ -22,7 +22,7 @@ from macholib.MachO import MachO
 SYSTEM = {
     "manylinux": "libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 ld-linux-x86-64.so.2 ld-linux-aarch64.so.1",
     "musllinux": "libc.so libc.musl-x86_64.so.1 libc.musl-aarch64.so.1",
-    "macosx": "/usr/lib/libSystem.B.dylib /usr/lib/libiconv.2.dylib",
+    "macosx": "/usr/lib/libSystem.B.dylib /usr/lib/libiconv.2.dylib /usr/lib/libcharset.1.dylib",
     "win": "kernel32.dll ntdll.dll userenv.dll ws2_32.dll bcryptprimitives.dll msvcrt.dll python3.dll",
 }
 MOST_BYTES = 8_000_000
