@@ -81,7 +81,6 @@ _SPEC = {*_CONSTRAINTS, *_KVSTORE, "spec"}
 _DRIVERS = {*_SPEC, "views", "drivers"}
 TENSORSTORE: dict[str, set[str]] = {
     "errors": set(),
-    "aliases": set(),
     "json": {"errors"},
     "index": _JSON,
     "constraints": _INDEX,
@@ -91,10 +90,8 @@ TENSORSTORE: dict[str, set[str]] = {
     "spec": {*_CONSTRAINTS, *_KVSTORE},
     "views": {*_CONSTRAINTS, "spec"},
     "drivers": {*_SPEC, "views"},
-    "sources": _CONSTRAINTS,
-    "store": {*_DRIVERS, "sources"},
-    "opening": {*_DRIVERS, "store"},
-    "adapters": {*_DRIVERS, "sources", "store"},
+    "store": _DRIVERS,
+    "adapters": {*_DRIVERS, "store"},
 }
 
 _FOLDERS = {"concurrency", "stored"}
