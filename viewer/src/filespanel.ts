@@ -40,7 +40,7 @@ export class FilesPanel {
     if (this.key === key) return;
     this.key = key;
     this.build(source, tab === "image");
-    if (source.shape.length >= 3 && source.node.document !== null) void this.offerNeuroglancer(source.node.path, key);
+    if (source.shape.length >= 3 && source.node.listing.neuroglancer) this.offerNeuroglancer(source.node.path);
   }
 
   private build(source: Source, drawn: boolean): void {
@@ -64,11 +64,9 @@ export class FilesPanel {
     void this.statistics.show(this.path, "Statistics of what is shown", this.selection());
   }
 
-  /** Offer neuroglancer for a volume, if the server has it. */
-  private async offerNeuroglancer(path: string, key: string): Promise<void> {
+  /** Offer neuroglancer for a volume. */
+  private offerNeuroglancer(path: string): void {
     const url = this.context.server.url("-/neuroglancer/open", { path }, true);
-    const found = await this.context.server.exists("-/neuroglancer/open", { path });
-    if (!found || this.key !== key) return;
     const options = { class: "button", href: url, target: "_blank", rel: "noopener" };
     this.element.append(h("a", options, "Open in neuroglancer"));
   }

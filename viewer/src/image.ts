@@ -6,7 +6,7 @@ import { table } from "./colours.ts";
 import type { Context } from "./context.ts";
 import { eachFrame, h, replace } from "./dom.ts";
 import { bytes, grouped, product } from "./format.ts";
-import { type Limits, centred, robust, sample } from "./limits.ts";
+import { type Limits, NO_LIMITS, centred, robust, sample } from "./limits.ts";
 import { choose } from "./ome.ts";
 import { type PlaneChunk, planeChunks, planeOffset } from "./planes.ts";
 import { EMPTY, type Raster, VALUE, draw, elements, fail, paint, raster } from "./raster.ts";
@@ -38,7 +38,7 @@ export class ImageView {
   private drawn: Drawn | null = null;
   private allowed = "";
   private sampled = 0;
-  private automatic: Limits = { low: 0, high: 1 };
+  private automatic = NO_LIMITS;
   readonly redraw = eachFrame(() => this.draw());
   private readonly repaint = eachFrame(() => this.paint());
   /** Called after each painting. */
@@ -53,6 +53,7 @@ export class ImageView {
 
   /** Show a source, or nothing. */
   show(source: Source | null): void {
+    if (source !== this.source) this.automatic = NO_LIMITS;
     this.source = source;
     this.drawn = null;
     if (source === null) this.context.loader.want("image", [], () => {});
@@ -219,7 +220,9 @@ export class ImageView {
     if (again) {
       const { values, states } = this.raster;
       const found = robust(sample(values, (at) => states[at] === VALUE));
+      const { done, wanted } = this.progress;
       if (found !== null) this.automatic = map === "diverging" ? centred(found) : found;
+      else if (done === wanted) this.automatic = NO_LIMITS;
     }
     return this.automatic;
   }

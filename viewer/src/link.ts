@@ -1,7 +1,7 @@
 /** The state as the part of a URL behind the #, and back. */
 
 import { NAMES } from "./colours.ts";
-import { INITIAL, type State, TABS } from "./state.ts";
+import { INITIAL, PARTS, type State, TABS } from "./state.ts";
 
 const short = (value: number): string => String(Number(value.toPrecision(10)));
 
@@ -22,6 +22,10 @@ export function fragment(state: State): string {
   add("limits", state.limits && `${state.limits.low},${state.limits.high}`);
   add("fill", state.fill === null ? null : state.fill ? "missing" : "value");
   add("row", state.row > 0 ? String(state.row) : null);
+  add("part", state.part === INITIAL.part ? null : state.part);
+  const { where, sort, descending } = state.query;
+  add("where", where === "" ? null : encodeURIComponent(where));
+  add(descending ? "falling" : "rising", sort === "" ? null : encodeURIComponent(sort));
   const path = state.path.split("/").map(encodeURIComponent).join("/");
   return `#/${path}${parts.length > 0 ? `?${parts.join("&")}` : ""}`;
 }
@@ -59,6 +63,12 @@ export function parse(text: string): State {
     limits: limits !== null ? { low: limits[0]!, high: limits[1]! } : null,
     fill: fill === "missing" ? true : fill === "value" ? false : null,
     row: natural(numbers("row", 1))?.[0] ?? 0,
+    part: PARTS.find((part) => part === found.get("part")) ?? INITIAL.part,
+    query: {
+      where: unescaped(found.get("where") ?? ""),
+      sort: unescaped(found.get("falling") ?? found.get("rising") ?? ""),
+      descending: found.has("falling"),
+    },
   };
 }
 
