@@ -223,11 +223,17 @@ class _Finding:
         self.fills = stores_all(self.target) or not same_fill(source, planned.draft, planned.target.precision)
 
     def _is_of_another(self, known: Remembered) -> bool:
-        """Return whether no chunk is as it was left, so that the memory was copied along with a mirror."""
+        """Return whether no chunk is as it was left, so that the memory was copied along with a mirror.
+
+        The same holds for one that does not fit the array it claims to be of.
+        """
         targets = known.targets
-        if not known.is_complete or not len(targets) or targets.coords.shape[1] != self.there.coords.shape[1]:
+        ndims = [self.source.ndim, self.there.coords.shape[1]]
+        if [known.sources.coords.shape[1], targets.coords.shape[1]] != ndims:
+            return known.described == self.described
+        if not known.is_complete or not targets.states.all():  # a sync was about to write some
             return False
-        return not (targets.at(self.there.coords) == self.there.states).any() and len(self.there) > 0
+        return not (targets.at(self.there.coords) == self.there.states).any() and len(targets) > 0 < len(self.there)
 
     def change(self) -> Change:
         """Compare everything."""
