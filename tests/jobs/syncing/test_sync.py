@@ -372,7 +372,8 @@ def _piece(number: int, plain: bytes, itemsizes: bytes, rest: bytes = b"") -> by
 @pytest.mark.parametrize(
     "piece",
     [b"", b"\1", _piece(1, zlib.compress(bytes(2)), b"\3\3", bytes(8)),
-     _piece(2**32 - 1, zlib.compress(bytes(2)), b"\1\1"), _piece(1, b"abc", b"\1\1", bytes(8)), _piece(1, zlib.compress(bytes(2**24)), b"\1\1", bytes(8)),
+     _piece(2**32 - 1, zlib.compress(bytes(2)), b"\1\1"),
+     _piece(1, b"abc", b"\1\1", bytes(8)), _piece(1, zlib.compress(bytes(2**24)), b"\1\1", bytes(8)),
      _piece(1, zlib.compress(b"\0"), b"\1\1", bytes(8)), _piece(1, zlib.compress(b"\xff\0"), b"\1\1", bytes(8))],
     ids=["empty", "cut", "width", "number", "compression", "bomb", "short", "negative"],
 )  # fmt: skip
@@ -418,3 +419,68 @@ def test_a_sync_that_is_interrupted_while_it_changes_every_chunk_is_continued(
             tegula.sync(source, target)
     tegula.sync(source, target)
     check_same(source, target)
+
+
+@pytest.mark.parametrize("how", ["deleted", "replaced by a group", "replaced by an array"])
+@pytest.mark.parametrize("what", ["chunk", "attribute", "member"])
+def test_what_others_have_changed_is_not_deleted_along_with_its_node(
+    mirror: tuple[Path, Path], how: str, what: str
+) -> None:
+    source, target = mirror
+    name = "x" if what == "chunk" else "sub"
+    if how == "replaced by a group" and name == "sub":
+        name = "sub/z"
+        what = "chunk"
+    other = tegula.open(target, mode="r+")[name]
+    if what == "chunk":
+        other[0] = 99
+    elif what == "attribute":
+        other.attrs["mine"] = 1
+    else:
+        other.create_array("mine", data=[1, 2])
+    shutil.rmtree(source / name)
+    group = tegula.open_group(source, mode="r+")
+    if how == "replaced by a group":
+        group.create_group(name)
+    elif how == "replaced by an array":
+        group.create_array(name, data=np.arange(3.0))
+    with pytest.raises(tegula.ConflictError, match=r"others have|no sync has made"):
+        tegula.sync(source, target, delete=True)
+    assert name in tegula.open_group(target)
+    tegula.sync(source, target, delete=True, force=True)
+    check_same(source, target)
+
+
+@pytest.mark.parametrize("format", ["zarr3", "zarr2"])
+def test_consolidated_metadata_of_a_mirror_follow_whatever_the_source_has(tmp_path: Path, format: str) -> None:
+    source, target = tmp_path / "s.zarr", tmp_path / "t.zarr"
+    group = new_source(source, format)
+    tegula.sync(source, target, consolidated=True)
+    group["x"].append(np.ones((1, 5), int))
+    shutil.rmtree(source / "sub")
+    tegula.sync(source, target, delete=True)
+    found = tegula.open_group(target, consolidated=True)
+    assert found["x"].shape == (12, 5)
+    assert sorted(found) == ["x", "y"]
+
+
+def test_consolidated_metadata_are_written_by_the_sync_after_one_that_was_interrupted(
+    mirror: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = mirror
+    group = tegula.open_group(source, mode="r+")
+    group.consolidate()
+    tegula.sync(source, target)
+    group["x"].append(np.ones((1, 5), int))
+
+    def interrupt(*args: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tegula.Group, "consolidate", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            tegula.sync(source, target)
+    assert tegula.open_group(target)["x"].shape == (12, 5)
+    tegula.sync(source, target)
+    assert tegula.open_group(target, consolidated=True)["x"].shape == (12, 5)
+    assert tegula.sync(source, target).is_same
