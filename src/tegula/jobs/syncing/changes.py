@@ -258,7 +258,7 @@ def foreign_at(store: Store, path: str) -> str:
             if there.coords.shape[1] == found.targets.coords.shape[1]:
                 return " and ".join(_named(differences(there, found.targets), found))
         return _OTHER_DOCUMENTS
-    if found.is_complete and digest_of_attributes(node.attributes) not in found.documents:
+    if node is not None and found.is_complete and digest_of_attributes(node.attributes) not in found.documents:
         return "attributes of the group that others have written"
     prefix = f"{path}/" if path else ""
     members = [child[:-1] for child in children(store, prefix) if is_node(store, child[:-1])]
