@@ -6,8 +6,8 @@ import { shape } from "./format.ts";
 import { listen, zoomMiddle } from "./gestures.ts";
 import { ImageView } from "./image.ts";
 import { LineView } from "./line.ts";
-import { FAILED, MISSING, VALUE } from "./raster.ts";
-import { shown } from "./readings.ts";
+import { pixelAt } from "./raster.ts";
+import { reading } from "./readings.ts";
 import type { Source } from "./source.ts";
 import { label } from "./ticks.ts";
 
@@ -101,7 +101,7 @@ export class ImageTab {
     const column = Math.floor(present.view.x + x / present.view.scaleX);
     const seen = present.view.y + y / present.view.scaleY;
     const length = this.source.shape[down]!;
-    const row = Math.floor(this.image.frame.isFlipped(this.source, down) ? length - seen : seen);
+    const row = Math.floor(this.image.flipped ? length - seen : seen);
     const inside = row >= 0 && row < length && column >= 0 && column < this.source.shape[across]!;
     return inside ? [row, column] : null;
   }
@@ -120,20 +120,15 @@ export class ImageTab {
   }
 
   private valueAt({ x, y }: Point): string {
-    const { raster } = this.image.present!;
+    const { rasters, planes } = this.image.present!;
     const { ratio } = this.image.frame;
-    const pixel =
-      Math.min(raster.height - 1, Math.floor(y * ratio)) * raster.width +
-      Math.min(raster.width - 1, Math.floor(x * ratio));
-    const state = raster.states[pixel];
     const says = this.source!.meaning(false);
-    return state === VALUE
-      ? shown(raster.values[pixel]!, says)
-      : state === MISSING
-        ? "missing"
-        : state === FAILED
-          ? "can’t be read"
-          : "…";
+    const read = rasters.map((raster, at) => {
+      const name = planes[at]?.channel?.name;
+      const value = reading(raster, pixelAt(raster, { x, y }, ratio), says);
+      return name === undefined ? value : `${name} ${value}`;
+    });
+    return read.join(" · ");
   }
 
   private mark(at: Point): void {
@@ -154,7 +149,7 @@ export class ImageTab {
 
   private pressed(event: KeyboardEvent): void {
     const [down, across] = this.image.axes;
-    const flipped = this.source !== null && this.image.frame.isFlipped(this.source, down);
+    const { flipped } = this.image;
     const distance = event.shiftKey ? 10 : 1;
     const steps: Record<string, [number, number]> = {
       ArrowLeft: [across, -distance],
@@ -189,7 +184,7 @@ export class ImageTab {
     const [down, across] = axes;
     if (present === null) return null;
     const row = (index[down] ?? 0) + 0.5;
-    const seen = this.image.frame.isFlipped(this.source!, down) ? this.source!.shape[down]! - row : row;
+    const seen = this.image.flipped ? this.source!.shape[down]! - row : row;
     const at = {
       x: ((index[across] ?? 0) + 0.5 - present.view.x) * present.view.scaleX,
       y: (seen - present.view.y) * present.view.scaleY,
@@ -204,7 +199,6 @@ export class ImageTab {
 
   /** Turn the axis down upside down. */
   flip(): void {
-    this.image.frame.turned = !this.image.frame.turned;
-    this.image.redraw();
+    this.context.model.set({ turned: !this.context.model.state.turned });
   }
 }

@@ -178,6 +178,7 @@ export class Page {
     this.side.hidden = sliding === null || (tab === "values" && sliding.shape.length < 2);
     this.sliders.show(sliding, shown);
     this.colours.element.hidden = tab !== "image";
+    this.colours.show(source);
     if (node !== null) this.head(node.path, node);
     if (tab === "about" && node !== null && this.aboutTab.dataset.path !== node.path) {
       this.aboutTab.dataset.path = node.path;

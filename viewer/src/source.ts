@@ -6,7 +6,7 @@ import { type Meaning, decoded, meaning } from "./cf.ts";
 import { readCoordinates } from "./coordinates.ts";
 import { timeKind } from "./documents.ts";
 import type { Node, Nodes } from "./nodes.ts";
-import { factorsOf } from "./ome.ts";
+import { type Channel, factorsOf } from "./ome.ts";
 import type { Server } from "./server.ts";
 import { type Coordinates, positions } from "./ticks.ts";
 
@@ -20,6 +20,8 @@ export interface Source {
   readonly shape: readonly number[];
   readonly levels: readonly SourceLevel[];
   readonly coordinates: Coordinates[];
+  /** The axis of channels that are shown together, and the channels; `null` if the image does not say how. */
+  readonly channels: { readonly axis: number; readonly list: readonly Channel[] } | null;
   /** Whether the fill value looks like a mark of missing elements. */
   readonly marksMissing: boolean;
   readonly meaning: (fill: boolean) => Meaning;
@@ -43,6 +45,7 @@ export async function openSource(server: Server, nodes: Nodes, node: Node): Prom
     node,
     shape,
     levels,
+    channels: channelsOf(node, shape),
     coordinates: shape.map((length, axis) => sized(node, axis, length) ?? positions(names[axis] || `axis ${axis}`)),
     marksMissing: fill !== undefined && !Number.isNaN(fill) && fill !== 0 && !conventions?.missing.length,
     meaning: says,
@@ -85,6 +88,12 @@ async function levelsOf(server: Server, nodes: Nodes, node: Node): Promise<Sourc
   );
   const base = arrays[0]!.shape;
   return arrays.map((array, at) => ({ array, factors: factorsOf(node.pyramid!.levels[at]!, array.shape, base) }));
+}
+
+function channelsOf(node: Node, shape: readonly number[]): Source["channels"] {
+  const list = node.pyramid?.channels ?? [];
+  const axis = node.pyramid?.axes.findIndex(({ type, name }) => type === "channel" || (type === "" && name === "c"));
+  return axis === undefined || axis < 0 || list.length === 0 || shape[axis]! < list.length ? null : { axis, list };
 }
 
 /** Return the coordinates of an axis of a pyramid whose elements have a size. */
