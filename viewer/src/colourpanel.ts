@@ -88,6 +88,8 @@ export class ColourPanel {
   show(source: Source | null): void {
     const { state } = this.context.model;
     replace(this.channels, ...(source === null ? [] : channelList(this.context, source)));
+    this.fillLabel.hidden = source?.fill === undefined;
+    this.fillLabel.lastElementChild!.textContent = ` the fill value, ${number(source?.fill ?? 0)}, marks missing elements`;
     this.single.hidden = source !== null && isComposite(source, state);
   }
 
@@ -110,9 +112,6 @@ export class ColourPanel {
     }
     this.auto.setAttribute("aria-pressed", String(limits === null));
     this.fill.checked = this.image.fillIsMissing();
-    const { fillValue } = this.image;
-    this.fillLabel.hidden = fillValue === undefined;
-    this.fillLabel.lastElementChild!.textContent = ` the fill value, ${number(fillValue ?? 0)}, marks missing elements`;
     clearTimeout(this.timer);
     if (performance.now() - this.counted > 150) this.count();
     else this.timer = window.setTimeout(() => this.count(), 160);

@@ -2,9 +2,13 @@
 
 import type { Context } from "./context.ts";
 import { h, replace } from "./dom.ts";
-import { fileLink, savePicture, selection } from "./downloads.ts";
+import { showCode } from "./codewindow.ts";
+import { isInDataset } from "./datasets.ts";
+import { type Shown, fileLink, selection, shownOf } from "./downloads.ts";
 import type { ImageView } from "./image.ts";
 import type { LineView } from "./line.ts";
+import { type Reading, program } from "./program.ts";
+import { saveFigure } from "./saving.ts";
 import type { Source } from "./source.ts";
 import { StatisticsView } from "./statistics.ts";
 import type { Tab } from "./state.ts";
@@ -39,14 +43,13 @@ export class FilesPanel {
     const key = `${source.node.path} ${tab}`;
     if (this.key === key) return;
     this.key = key;
-    this.build(source, tab === "image");
+    this.build(source);
     if (source.shape.length >= 3 && source.node.document !== null) void this.offerNeuroglancer(source.node.path, key);
   }
 
-  private build(source: Source, drawn: boolean): void {
+  private build(source: Source): void {
     this.statistics.clear();
-    const name = source.node.path.split("/").pop() ?? "";
-    const picture = h("button", { click: () => savePicture(this.image.canvas, name) }, "png");
+    const name = source.node.path.split("/").pop() || "values";
     const links = ["npy", "csv"].map((format) => {
       const link = fileLink(this.context, this.path, "", format);
       // what is shown changes until the moment of the click
@@ -55,9 +58,32 @@ export class FilesPanel {
       link.addEventListener("click", aim);
       return link;
     });
+    const draw = (format: "svg" | "png"): void => {
+      const figure = this.tab === "image" ? this.image.figure() : this.line.figure();
+      if (figure !== null) void saveFigure(figure, name, format);
+    };
+    const figures = (["png", "svg"] as const).map((format) => h("button", { click: () => draw(format) }, format));
     const title = h("span", {}, "Download what is shown");
+    const code = h("button", { click: () => void this.program() }, "Code in Python");
     const measure = h("button", { click: () => this.measure() }, "Statistics of what is shown");
-    replace(this.element, h("div", { class: "line-of" }, title, ...links, drawn && picture), measure);
+    replace(this.element, h("div", { class: "line-of" }, title, ...links, ...figures), code, measure);
+  }
+
+  /** Show programs that read what is shown. */
+  private async program(): Promise<void> {
+    const { nodes, model } = this.context;
+    const source = this.source!;
+    const shown = this.shown();
+    const listing = await nodes.listing(this.path);
+    const [down, across] = model.state.axes ?? [0, 1];
+    const reading: Reading = {
+      listing,
+      shown,
+      fill: (model.state.fill ?? source.marksMissing) ? (source.fill ?? null) : null,
+      swapped: this.tab === "image" && across < down,
+      inDataset: await isInDataset(nodes, listing),
+    };
+    showCode((library) => program(library, reading));
   }
 
   private measure(): void {
@@ -79,14 +105,19 @@ export class FilesPanel {
     return this.source!.levels[level]!.array.path;
   }
 
-  /** Return the selection that is shown, of the array that is drawn. */
-  private selection(): string {
-    const { index } = this.context.model.state;
+  private shown(): Shown {
+    const { index, axes } = this.context.model.state;
     const source = this.source!;
-    if (this.tab === "image") {
-      return this.image.present === null ? "" : selection(this.image.present, source, this.image.axes, index);
+    if (this.tab === "image" && this.image.present !== null) {
+      return shownOf(this.image.present, source, axes ?? [0, 1], index);
     }
     const { axis, first, stop } = this.line.range;
-    return source.shape.map((_, at) => (at === axis ? `${first}:${stop}` : String(index[at] ?? 0))).join(",");
+    const parts = source.shape.map((_, at) => (at === axis ? `${first}:${stop}` : String(index[at] ?? 0)));
+    return { parts, through: null, channels: null };
+  }
+
+  /** Return the selection that is shown, of the array that is drawn. */
+  private selection(): string {
+    return selection(this.shown());
   }
 }

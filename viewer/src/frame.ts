@@ -2,6 +2,7 @@
 
 import { type Box, type Span, axisBelow, axisLeft, edge, placeOf } from "./axes.ts";
 import { h, replace, svg } from "./dom.ts";
+import { scaleBar } from "./scalebar.ts";
 import type { Source } from "./source.ts";
 import type { State } from "./state.ts";
 import type { Size, Viewport } from "./viewport.ts";
@@ -50,6 +51,7 @@ export class Frame {
       edge(box),
       ...axisBelow(box, source.coordinates[across]!, below),
       ...axisLeft(box, source.coordinates[down]!, left),
+      ...scaleBar(box, source.coordinates[down]!, source.coordinates[across]!, view.scaleX),
     ];
     if (state.marked) {
       const x = placeOf((state.index[across] ?? 0) + 0.5, below);

@@ -4,6 +4,7 @@ import type { Progress } from "./chunks.ts";
 import { table } from "./colours.ts";
 import type { Context } from "./context.ts";
 import { eachFrame, h, replace } from "./dom.ts";
+import { type Figure, imageFigure } from "./figure.ts";
 import { bytes, grouped, product } from "./format.ts";
 import { Frame, isFlipped } from "./frame.ts";
 import { Layers, type Lookup, type Plane, isComposite, planesOf, throughAxis } from "./layers.ts";
@@ -160,14 +161,6 @@ export class ImageView {
     this.pixels = new ImageData(width, height);
   }
 
-  /** The fill value, if it is a number that may mark missing elements. */
-  get fillValue(): number | undefined {
-    const fill = this.source?.levels[0]!.array.fill;
-    return fill === undefined || Number.isNaN(fill) || this.source!.meaning(false).missing.length > 0
-      ? undefined
-      : fill;
-  }
-
   /** Return whether elements that equal the fill value are missing. */
   fillIsMissing(): boolean {
     return this.context.model.state.fill ?? this.source?.marksMissing ?? false;
@@ -220,12 +213,16 @@ export class ImageView {
     this.painted(this.drawn);
   }
 
-  /** Return the pixels as they are on paper. */
-  picture(): ImageData | null {
+  /** Draw what is shown as a figure for paper. */
+  figure(): Figure | null {
     if (this.drawn === null || this.pixels === null) return null;
-    const found = new ImageData(this.pixels.width, this.pixels.height);
-    this.colour(found.data, false);
-    return found;
+    const { state } = this.context.model;
+    const picture = new ImageData(this.pixels.width, this.pixels.height);
+    this.colour(picture.data, false);
+    const channels = this.drawn.planes.flatMap(({ channel }) => (channel === null ? [] : [channel]));
+    const { map, reversed, norm } = state;
+    const key = isComposite(this.source!, state) ? { channels } : { map, reversed, norm, limits: this.drawn.limits };
+    return imageFigure(this.source!, state, this.drawn, picture, this.frame.ratio, key);
   }
 
   /** Say in attributes of the canvas what is drawn: for tests, and for programs that read the page aloud. */

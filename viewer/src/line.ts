@@ -5,6 +5,7 @@ import type { Chunk, Progress } from "./chunks.ts";
 import type { Context } from "./context.ts";
 import { eachFrame, h, replace, svg } from "./dom.ts";
 import { type Envelope, envelope, extent, spaced, take } from "./envelope.ts";
+import { type Figure, LEFT as FIGURE_LEFT, TOP as FIGURE_TOP, composed, nameOf, slice } from "./figure.ts";
 import { grouped, number, product } from "./format.ts";
 import { planeOffset } from "./planes.ts";
 import { type Source, decoder } from "./source.ts";
@@ -137,12 +138,8 @@ export class LineView {
     const { source, columns } = this;
     if (source === null || columns === null) return;
     const range = extent(columns) ?? { low: 0, high: 1 };
-    const pad = (range.high - range.low) * 0.05 || Math.abs(range.high) * 0.05 || 1;
-    const [low, high] = [range.low - pad, range.high + pad];
-    const toY = (value: number): number => TOP + this.height * (1 - (value - low) / (high - low));
-    const toX = (at: number): number => LEFT + (at - this.start) * this.scale;
     this.plot.setAttribute("viewBox", `0 0 ${this.element.clientWidth} ${this.element.clientHeight}`);
-    replace(this.plot, ...this.axes(low, high), this.curve(toX, toY), ...this.mark(toX));
+    replace(this.plot, ...this.parts(this.box));
     const { done, wanted, errors } = this.progress;
     Object.assign(this.plot.dataset, {
       state: done < wanted ? "loading" : "ready",
@@ -160,6 +157,33 @@ export class LineView {
     );
   }
 
+  /** Return the line with its axes, for the page or a figure. */
+  private parts(box: Box): SVGElement[] {
+    const range = extent(this.columns!) ?? { low: 0, high: 1 };
+    const pad = (range.high - range.low) * 0.05 || Math.abs(range.high) * 0.05 || 1;
+    const [low, high] = [range.low - pad, range.high + pad];
+    const { top, left, height } = box;
+    const toY = (value: number): number => top + height * (1 - (value - low) / (high - low));
+    const toX = (at: number): number => left + (at - this.start) * this.scale;
+    const [source, axis] = [this.source!, this.axis];
+    const name = source.node.path.split("/").pop() || "value";
+    return [
+      edge(box),
+      ...axisBelow(box, source.coordinates[axis]!, { start: this.start, scale: this.scale, length: this.length }),
+      ...valuesLeft(box, low, high, source.meaning(false), name),
+      this.curve(toX, toY),
+      ...this.mark(box, toX),
+    ];
+  }
+
+  /** Draw the line as a figure, as wide as it is on the page. */
+  figure(): Figure | null {
+    if (this.source === null || this.columns === null) return null;
+    const box = { left: FIGURE_LEFT, top: FIGURE_TOP, width: this.width, height: Math.max(this.height, 240) };
+    const { state } = this.context.model;
+    return composed(nameOf(this.source), slice(this.source, state, [this.axis]), box, 30, this.parts(box));
+  }
+
   /** Draw the columns as one path: a line where elements are wide, bars from least to greatest where they are not. */
   private curve(toX: (at: number) => number, toY: (value: number) => number): SVGElement {
     const { edges, low, high, states } = this.columns!;
@@ -173,28 +197,17 @@ export class LineView {
       const [top, bottom] = [toY(high[column]!).toFixed(1), toY(low[column]!).toFixed(1)];
       if (this.scale > 1)
         parts.push(`${pen ? "L" : "M"}${toX(edges[column]! + 0.5).toFixed(1)} ${top}${pen ? "" : "h.01"}`);
-      else parts.push(`${pen ? "L" : "M"}${LEFT + column + 0.5} ${bottom}V${top}`);
+      else parts.push(`${pen ? "L" : "M"}${toX(this.start) + column + 0.5} ${bottom}V${top}`);
       pen = true;
     }
     return svg("path", { class: "curve", d: parts.join("") });
   }
 
-  private axes(low: number, high: number): Node[] {
-    const { source, axis } = this;
-    const name = source!.node.path.split("/").pop() || "value";
-    return [
-      edge(this.box),
-      ...axisBelow(this.box, source!.coordinates[axis]!, { start: this.start, scale: this.scale, length: this.length }),
-      ...valuesLeft(this.box, low, high, source!.meaning(false), name),
-    ];
-  }
-
-  private mark(toX: (at: number) => number): Node[] {
+  private mark({ left, top, width, height }: Box, toX: (at: number) => number): SVGElement[] {
     const at = this.context.model.state.index[this.axis] ?? 0;
     const x = toX(at + 0.5);
-    const shown =
-      x >= LEFT && x <= LEFT + this.width && (this.context.model.state.marked || this.source!.shape.length > 1);
-    return shown ? [svg("path", { class: "cross", d: `M${x} ${TOP}v${this.height}` })] : [];
+    const shown = x >= left && x <= left + width && (this.context.model.state.marked || this.source!.shape.length > 1);
+    return shown ? [svg("path", { class: "cross", d: `M${x} ${top}v${height}` })] : [];
   }
 
   /** Describe an element of the line. */

@@ -22,6 +22,8 @@ export interface Source {
   readonly coordinates: Coordinates[];
   /** The axis of channels that are shown together, and the channels; `null` if the image does not say how. */
   readonly channels: { readonly axis: number; readonly list: readonly Channel[] } | null;
+  /** The fill value, if it is a number that may mark missing elements. */
+  readonly fill: number | undefined;
   /** Whether the fill value looks like a mark of missing elements. */
   readonly marksMissing: boolean;
   readonly meaning: (fill: boolean) => Meaning;
@@ -47,6 +49,7 @@ export async function openSource(server: Server, nodes: Nodes, node: Node): Prom
     levels,
     channels: channelsOf(node, shape),
     coordinates: shape.map((length, axis) => sized(node, axis, length) ?? positions(names[axis] || `axis ${axis}`)),
+    fill: fill === undefined || Number.isNaN(fill) || conventions?.missing.length ? undefined : fill,
     marksMissing: fill !== undefined && !Number.isNaN(fill) && fill !== 0 && !conventions?.missing.length,
     meaning: says,
   };

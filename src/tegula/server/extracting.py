@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -14,10 +14,11 @@ import numpy as np
 from tegula.arrays.array import Array
 from tegula.engine.reading.costs import element_bytes, reading_cost
 from tegula.errors import SelectionError, TegulaError, UnsupportedError
+from tegula.extracts.coordinates import coordinates_along
 from tegula.extracts.selections import parse_selection
 from tegula.extracts.values import array_to_json, to_json
 from tegula.extracts.windows import Window, window
-from tegula.extracts.writing import WRITERS
+from tegula.extracts.writing import WRITERS, write_headed_csv
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open_table
 from tegula.jobs.statistics.statistics import statistics_of_blocks
@@ -171,8 +172,9 @@ def _cell(value: Any) -> Any:
     return value
 
 
-def _window(node: Array | Table, selection: str) -> Window:
-    return window(node, parse_selection(selection) if selection.strip() else (...,), block_bytes=_BLOCK)
+def _window(node: Array | Table, selection: str, *, decodes: bool = False) -> Window:
+    parts = parse_selection(selection) if selection.strip() else (...,)
+    return window(node, parts, block_bytes=_BLOCK, decodes=decodes)
 
 
 def selection_statistics(content: Content, path: str, selection: str) -> Json:
@@ -228,10 +230,11 @@ class Download:
     blocks: Iterator[bytes] | None
 
 
-def download(content: Content, path: str, selection: str, format: str) -> Work[Download]:
+def download(content: Content, path: str, selection: str, format: str, *, heads: bool = False) -> Work[Download]:
     """Return the work that begins a file of a selection; reading each further block takes as much memory.
 
-    If the nodes are replaced later, the iterator raises `ConflictError`.
+    With `heads`, values are decoded, and csv of arrays has their coordinates in its first column and line. If the nodes
+    are replaced later, the iterator raises `ConflictError`.
 
     Raises
     ------
@@ -252,13 +255,14 @@ def download(content: Content, path: str, selection: str, format: str) -> Work[D
     node = content.open(path)
     if isinstance(node, Group):
         node = _table_at(content, path)
-    part = _window(node, selection)
+    part = _window(node, selection, decodes=heads)
+    write = _headed(content, node, part) if heads and format == "csv" and isinstance(node, Array) else WRITERS[format]
     arrays = [node] if isinstance(node, Array) else [node[name] for name in node.names]
     watch = content.watch(node, *(arrays if isinstance(node, Table) else ()))
     last = path.rpartition("/")[2] or node.name or "values"
 
     def run() -> Download:
-        pieces = _watched(WRITERS[format](part), watch)
+        pieces = _watched(write(part), watch)
         first, size, is_all = b"", None, False
         while len(first) < _FIRST and not is_all:  # errors before the first bytes are answers of their own
             piece = next(pieces, None)
@@ -271,6 +275,15 @@ def download(content: Content, path: str, selection: str, format: str) -> Work[D
 
     # a table reads its columns one after another
     return Work(3 * _BLOCK + max((reading_cost(array.stored, part.axes) for array in arrays), default=0), run)
+
+
+def _headed(content: Content, node: Array, part: Window) -> Callable[[Window], Iterator[bytes]]:
+    """Return a writer of csv with the coordinates of an array: those that are served."""
+    kept = [(axis, indices) for axis, indices in enumerate(part.axes) if isinstance(indices, range)]
+    along = [coordinates_along(node, axis, indices, content.root.path) for axis, indices in kept]
+    known = node.dimension_names or ()
+    names = [(known[axis] if axis < len(known) else None) or f"axis {axis}" for axis, _ in kept]
+    return partial(write_headed_csv, name=node.name or "value", along=along, names=names)
 
 
 def _watched(pieces: Iterator[bytes], watch: Watch) -> Iterator[bytes]:

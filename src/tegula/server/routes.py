@@ -229,7 +229,7 @@ class Routes:
 
         def plan() -> Work[extracting.Download]:
             nonlocal cost
-            work = extracting.download(self.content, path, selection, format)
+            work = extracting.download(self.content, path, selection, format, heads="heads" in asked)
             cost = work.cost
             return work
 
