@@ -85,7 +85,7 @@ export function axisLeft(box: Box, of: Coordinates, span: Span): SVGElement[] {
   const parts = ticks(of, low, high, span.length, height / 48).flatMap(({ at, label }) => {
     const y = top + placeOf(at, span);
     if (y < top - 1 || y > top + height + 1) return [];
-    return [tick(`M${left} ${y}h-5`), words(left - 9, y + 4, "end", clipped(label))];
+    return [tick(`M${left} ${y}h-5`), ...stacked(left - 9, y, label)];
   });
   return [...parts, nameLeft(box, title(of))];
 }
@@ -115,13 +115,15 @@ export function valuesLeft(box: Box, low: number, high: number, says: Meaning, n
   const { left, top, width, height } = box;
   const parts = valueTicks(low, high, height / 36, says).flatMap(({ value, label }) => {
     const y = top + height * (1 - (value - low) / (high - low));
-    // a date and its time of day stand below each other, since they do not fit into one line
-    const lines = label
-      .split(" ")
-      .map((word, line, all) => words(left - 9, y + 4 + 13 * (line - (all.length - 1) / 2), "end", word));
-    return [svg("path", { class: "guide", d: `M${left} ${y}h${width}` }), ...lines];
+    return [svg("path", { class: "guide", d: `M${left} ${y}h${width}` }), ...stacked(left - 9, y, label)];
   });
   return [...parts, nameLeft(box, says.time !== null ? "" : unitText(says.units) || name)];
+}
+
+/** Write a label left of a place: a date and its time of day below each other, since they do not fit into one line. */
+function stacked(x: number, y: number, label: string): SVGElement[] {
+  const parts = /^-?\d{4,}-\d\d-\d\d /.test(label) ? label.split(" ") : [label];
+  return parts.map((part, line) => words(x, y + 4 + 13 * (line - (parts.length - 1) / 2), "end", clipped(part)));
 }
 
 function clipped(text: string): string {

@@ -150,7 +150,7 @@ function colourBar(box: Box, key: Colours, says: Meaning): SVGElement[] {
     norm === "linear"
       ? valueTicks(limits.low, limits.high, height / 40, says)
       : powers(norm, limits, height / 30).map((value) => ({ value, label: number(value, 4) }));
-  const [x, middle] = [left + 84, box.top + height / 2];
+  const [x, middle] = [left + 76, box.top + height / 2];
   const named = { class: "name", x, y: middle, "text-anchor": "middle", transform: `rotate(-90 ${x} ${middle})` };
   return [
     svg("defs", {}, svg("linearGradient", { id: "bar", x1: 0, x2: 0, y1: 1, y2: 0 }, ...stops)),

@@ -7,6 +7,7 @@ import { h, replace } from "./dom.ts";
 import { FilesPanel } from "./filespanel.ts";
 import { grouped, shape } from "./format.ts";
 import { ImageTab } from "./imagetab.ts";
+import { isComposite } from "./layers.ts";
 import { LineView } from "./line.ts";
 import { listen as listenLine } from "./linegestures.ts";
 import { type Node, shapeOf, tabs } from "./nodes.ts";
@@ -60,6 +61,7 @@ export class Page {
       this.colours.update(drawn);
       this.images.sayLevel();
     };
+    this.sliders.isReady = () => this.progress.isReady;
     context.loader.changed = () => this.progress.update();
     context.model.listen((state, before) => this.changed(state, before));
     this.side = h(
@@ -176,7 +178,9 @@ export class Page {
     const shown = tab === "line" ? [along] : (axes ?? []);
     const sliding = tab === "values" ? (source ?? plainAxes(node)) : tab === "about" ? null : source;
     this.side.hidden = sliding === null || (tab === "values" && sliding.shape.length < 2);
-    this.sliders.show(sliding, shown);
+    const { state } = this.context.model;
+    const together = tab === "image" && source !== null && isComposite(source, state) ? source.channels!.axis : null;
+    this.sliders.show(sliding, shown, together, tab === "image");
     this.colours.element.hidden = tab !== "image";
     this.colours.show(source);
     if (node !== null) this.head(node.path, node);
@@ -230,7 +234,11 @@ export class Page {
     home.setAttribute("aria-label", "Root");
     replace(this.crumbs, home, ...links.slice(1));
     if (parts.length === 0) void this.context.nodes.rootName().then((name) => (home.textContent = name));
-    document.title = path === "" ? "tegula" : `${path} · tegula`;
+    const named = [path, node?.listing.conventions?.title].filter(Boolean).join(" · ");
+    void this.context.nodes.rootName().then((name) => {
+      if (this.crumbs.dataset.key === key)
+        document.title = [named, name === "/" ? "tegula" : name].filter(Boolean).join(" – ");
+    });
     this.summary.textContent = node === undefined ? "…" : summary(node);
   }
 }

@@ -60,7 +60,7 @@ type Way = readonly [string, (brackets: string) => string];
 
 function withTegula({ listing, fill }: Reading): Way {
   const path = listing.stored_path ? `, path=${quoted(listing.stored_path)}` : "";
-  const open = `array = tegula.open(${quoted(listing.store)}${path}, mode="r")`;
+  const open = `array = tegula.open(${quoted(target(listing.store))}${path}, mode="r")`;
   const decode = (brackets: string): string =>
     listing.conventions ? `array.conventions.decode(array${brackets})` : `array${brackets}`;
   return [open, (brackets) => masked(decode(brackets), `array${brackets}`, fill)];
@@ -71,7 +71,7 @@ function withXarray({ listing, fill, inDataset }: Reading): Way {
   const [parent, last] = [path.split("/").slice(0, -1).join("/"), path.split("/").pop()!];
   const place = inDataset ? parent : path;
   const group = place === "" ? "" : `, group=${quoted(place)}`;
-  const open = `data = xr.open_dataset(${quoted(listing.store)}, engine="tegula"${group})`;
+  const open = `data = xr.open_dataset(${quoted(target(listing.store))}, engine="tegula"${group})`;
   const name = quoted(last || "data");
   const { scale = 1, offset = 0 } = listing.conventions ?? {};
   const mark = fill === null ? null : fill * scale + offset;
@@ -88,10 +88,8 @@ function withZarr({ listing, fill }: Reading): Way {
   const path = listing.stored_path ? `path=${quoted(listing.stored_path)}` : "";
   const plain = /^zarr[23]$/.test(listing.format ?? "") && listing.store.startsWith("file://");
   const local = plain && !/\.(zip|ozx)$/i.test(listing.store);
-  const [target, inside] = local
-    ? [quoted(localPath(listing.store)), path && `, ${path}`]
-    : [`tegula.zarr.store(${quoted(listing.store)}${path && `, ${path}`})`, ""];
-  const open = `array = zarr.open_array(${target}${inside}, mode="r")`;
+  const place = quoted(target(listing.store)) + (path && `, ${path}`);
+  const open = `array = zarr.open_array(${local ? place : `tegula.zarr.store(${place})`}, mode="r")`;
   return [open, (brackets) => decodedByHand(listing, `array${brackets}`, fill)];
 }
 
@@ -115,7 +113,9 @@ function list(numbers: readonly number[]): string {
   return `[${numbers.join(", ")}]`;
 }
 
-function localPath(url: string): string {
+/** Write local files as paths. */
+function target(url: string): string {
+  if (!url.startsWith("file://")) return url;
   return decodeURIComponent(url.slice("file://".length)).replace(/^\/(?=[A-Za-z]:)/, "");
 }
 

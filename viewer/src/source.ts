@@ -48,7 +48,10 @@ export async function openSource(server: Server, nodes: Nodes, node: Node): Prom
     shape,
     levels,
     channels: channelsOf(node, shape),
-    coordinates: shape.map((length, axis) => sized(node, axis, length) ?? positions(names[axis] || `axis ${axis}`)),
+    coordinates: shape.map(
+      (length, axis) =>
+        sized(node, axis, length) ?? named(node, axis, shape) ?? positions(names[axis] || `axis ${axis}`),
+    ),
     fill: fill === undefined || Number.isNaN(fill) || conventions?.missing.length ? undefined : fill,
     marksMissing: fill !== undefined && !Number.isNaN(fill) && fill !== 0 && !conventions?.missing.length,
     meaning: says,
@@ -97,6 +100,13 @@ function channelsOf(node: Node, shape: readonly number[]): Source["channels"] {
   const list = node.pyramid?.channels ?? [];
   const axis = node.pyramid?.axes.findIndex(({ type, name }) => type === "channel" || (type === "" && name === "c"));
   return axis === undefined || axis < 0 || list.length === 0 || shape[axis]! < list.length ? null : { axis, list };
+}
+
+/** Return the names of channels as coordinates. */
+function named(node: Node, axis: number, shape: readonly number[]): Coordinates | null {
+  const channels = channelsOf(node, shape);
+  if (channels?.axis !== axis || channels.list.length !== shape[axis]) return null;
+  return { ...positions(node.pyramid!.axes[axis]!.name), labels: channels.list.map(({ name }) => name) };
 }
 
 /** Return the coordinates of an axis of a pyramid whose elements have a size. */

@@ -51,7 +51,13 @@ export class TableView {
   }
 
   /** Show rows, from one on. */
-  show(path: string, rows: Rows | null, top = 0, labelOf: (row: number) => string = (row) => grouped(row)): void {
+  show(
+    path: string,
+    rows: Rows | null,
+    top = 0,
+    labelOf: (row: number) => string = (row) => grouped(row),
+    corner = "",
+  ): void {
     for (const controller of this.asked.values()) controller.abort();
     this.asked.clear();
     this.blocks.clear();
@@ -62,7 +68,7 @@ export class TableView {
     this.labelOf = labelOf;
     this.scroller.scrollLeft = 0;
     if (rows === null) return;
-    this.drawHead(rows);
+    this.drawHead(rows, corner);
     this.moveTo(top);
   }
 
@@ -119,7 +125,7 @@ export class TableView {
     this.moveTo(step === Infinity ? this.rows.total : step === -Infinity ? 0 : Math.round(this.top) + step);
   }
 
-  private drawHead(rows: Rows): void {
+  private drawHead(rows: Rows, corner: string): void {
     const heads = rows.columns.map((column) => {
       const ask = column.path !== null && column.numeric;
       const small = rows.columns.some((other) => other.detail !== "");
@@ -133,7 +139,7 @@ export class TableView {
         small && h("small", {}, column.detail),
       );
     });
-    replace(this.head, h("div", { class: "cell row", role: "columnheader" }, ""), ...heads);
+    replace(this.head, h("div", { class: "cell row", role: "columnheader", title: corner || null }, corner), ...heads);
     const widths = rows.columns.map((column) => (column.numeric ? "minmax(7.5rem, 1fr)" : "minmax(11rem, 2fr)"));
     this.pane.style.setProperty("--columns", `7.5rem ${widths.join(" ")}`);
   }

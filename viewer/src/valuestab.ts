@@ -19,11 +19,9 @@ export class ValuesTab {
   private readonly pager: HTMLElement;
   private readonly columns = h("span", {});
   private readonly context: Context;
-  private firstColumn = 0;
   private most = 0;
   private shown = "";
   private node: Node | null = null;
-  private source: Source | null = null;
 
   constructor(context: Context) {
     this.context = context;
@@ -31,8 +29,7 @@ export class ValuesTab {
     this.statistics = new StatisticsView(context);
     this.table.asking = (column) => void this.statistics.show(column.path!, column.name, "");
     const turn = (by: number) => (): void => {
-      this.firstColumn = Math.max(0, Math.min(this.most - 1, this.firstColumn + by * MOST_COLUMNS));
-      this.show(this.node, this.source);
+      this.context.model.set({ column: Math.max(0, Math.min(this.most - 1, this.firstColumn + by * MOST_COLUMNS)) });
     };
     this.pager = h(
       "div",
@@ -49,15 +46,17 @@ export class ValuesTab {
     );
   }
 
+  private get firstColumn(): number {
+    return this.context.model.state.column;
+  }
+
   /** Show a node, or nothing; `source` names its axes, if it has numbers. */
   show(node: Node | null, source: Source | null): void {
     if (node?.path !== this.node?.path) {
-      this.firstColumn = 0;
       this.failed.hidden = this.pager.hidden = true;
       this.statistics.clear();
     }
     this.node = node;
-    this.source = source;
     const { axes, index } = this.context.model.state;
     const others = index.filter((_, axis) => axes === null || !axes.includes(axis));
     const key =
@@ -94,15 +93,14 @@ export class ValuesTab {
     const chosen = axes ?? ([Math.max(0, rank - 2), Math.max(0, rank - 1)] as const);
     try {
       const rows = plane
-        ? planeRows(this.context.server, node, chosen, index, this.firstColumn)
+        ? planeRows(this.context.server, node, chosen, index, this.firstColumn, labelsOf(source, chosen[1]))
         : await tableRows(this.context.server, node, this.firstColumn);
       if (this.shown !== key) return;
       this.most = plane ? (shapeOf(node)[chosen[1]] ?? 1) : (node.listing.columns?.length ?? rows.columns.length);
       this.pager.hidden = this.most <= MOST_COLUMNS;
       this.columns.textContent = `columns ${grouped(this.firstColumn)}–${grouped(Math.min(this.most, this.firstColumn + MOST_COLUMNS) - 1)} of ${grouped(this.most)}`;
-      const of = source?.coordinates[plane ? chosen[0] : 0];
-      const named = of !== undefined && node.kind === "array" && rank > 0 && (of.values !== null || of.labels !== null);
-      this.table.show(node.path, rows, row, named ? (at) => label(of, at) : undefined);
+      const heads = node.kind === "array" ? labelsOf(source, plane ? chosen[0] : 0) : undefined;
+      this.table.show(node.path, rows, row, heads, plane ? corner(source, chosen) : "");
       this.failed.hidden = true;
     } catch (error) {
       if (this.shown !== key) return;
@@ -111,4 +109,16 @@ export class ValuesTab {
       this.failed.textContent = (error as Error).message;
     }
   }
+}
+
+/** Return what names the elements along an axis: its coordinates, if there are any. */
+function labelsOf(source: Source | null, axis: number): ((at: number) => string) | undefined {
+  const of = source?.coordinates[axis];
+  return of === undefined || (of.values === null && of.labels === null) ? undefined : (at) => label(of, at);
+}
+
+/** Name the axes that the heads of a plane's rows and columns belong to. */
+function corner(source: Source | null, [down, across]: readonly [number, number]): string {
+  const names = [down, across].map((axis) => source?.coordinates[axis]?.name ?? "");
+  return names.every((name) => name !== "") ? names.join(" \\ ") : "";
 }
