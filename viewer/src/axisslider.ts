@@ -7,6 +7,7 @@ import { type Coordinates, label, ticks } from "./ticks.ts";
 import { typedPlace } from "./typedplace.ts";
 
 const MOST_MARKS = 4;
+const LETTERS = 36; // that fit below a slider
 
 /** What a slider does. */
 export interface Actions {
@@ -118,13 +119,19 @@ export class AxisSlider {
   }
 }
 
-/** Return marks below a slider, where its thumb stands at their elements. */
+/** Return marks below a slider, where its thumb stands at their elements; those that would overlap are left out. */
 function marks(of: Coordinates, length: number): HTMLElement[] {
   if (length < 2) return [];
-  const all = ticks(of, 0, length, length, MOST_MARKS).filter(({ at }) => at >= 0.4 && at <= length - 0.4);
-  return all.slice(0, 2 * MOST_MARKS).map(({ at, label: text }) => {
-    const share = Math.min(1, Math.max(0, (at - 0.5) / (length - 1)));
-    const side = share < 0.12 ? "first" : share > 0.88 ? "last" : "";
-    return h("span", { class: side, style: `left:calc(8px + (100% - 16px) * ${share})` }, text);
-  });
+  const found: HTMLElement[] = [];
+  let end = -1;
+  for (const { at, label: text } of ticks(of, 0, length, length, MOST_MARKS)) {
+    const share = (at - 0.5) / (length - 1);
+    const width = (text.length + 1) / LETTERS;
+    const side = share < width / 2 ? "first" : share > 1 - width / 2 ? "last" : "";
+    const begin = side === "first" ? share : side === "last" ? share - width : share - width / 2;
+    if (share < 0 || share > 1 || begin < end) continue;
+    end = begin + width;
+    found.push(h("span", { class: side, style: `left:calc(8px + (100% - 16px) * ${share})` }, text));
+  }
+  return found;
 }

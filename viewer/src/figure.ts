@@ -57,7 +57,7 @@ export function composed(heading: string, below: string, box: Box, right: number
   const [width, height] = [Math.ceil(box.left + box.width + right), Math.ceil(box.top + box.height + BOTTOM)];
   const element = svg(
     "svg",
-    { xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `0 0 ${width} ${height}` },
+    { width, height, viewBox: `0 0 ${width} ${height}` },
     svg("title", {}, below === "" ? heading : `${heading}, ${below}`),
     svg("style", {}, STYLE),
     svg("rect", { width, height, fill: "#fff" }),
@@ -75,6 +75,21 @@ export interface Colours {
   readonly norm: Norm;
   readonly limits: Limits;
 }
+
+/** Put figures beside each other. */
+export function abreast(figures: readonly Figure[]): Figure | null {
+  if (figures.length < 2) return figures[0] ?? null;
+  let width = 0;
+  for (const figure of figures) {
+    figure.element.setAttribute("x", String(width));
+    width += figure.width;
+  }
+  const height = Math.max(...figures.map((figure) => figure.height));
+  const parts = [svg("rect", { width, height, fill: "#fff" }), ...figures.map(({ element }) => element)];
+  return { element: svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` }, ...parts), width, height };
+}
+
+let bars = 0;
 
 /** How the colours of an image are read: by a colour map, or as those of channels. */
 export type Key = Colours | { readonly channels: readonly Channel[] };
@@ -136,6 +151,7 @@ function cut(picture: ImageData, x: Range, y: Range): string {
 /** Draw the bar of a colour map with the values that its colours stand for. */
 function colourBar(box: Box, key: Colours, says: Meaning): SVGElement[] {
   const { map, reversed, norm, limits } = key;
+  const id = `bar${bars++}`; // figures may stand beside each other
   const colours = table(map, reversed);
   const left = box.left + box.width + 22;
   const height = Math.max(box.height, 80);
@@ -153,8 +169,8 @@ function colourBar(box: Box, key: Colours, says: Meaning): SVGElement[] {
   const [x, middle] = [left + 76, box.top + height / 2];
   const named = { class: "name", x, y: middle, "text-anchor": "middle", transform: `rotate(-90 ${x} ${middle})` };
   return [
-    svg("defs", {}, svg("linearGradient", { id: "bar", x1: 0, x2: 0, y1: 1, y2: 0 }, ...stops)),
-    svg("rect", { x: left, y: box.top, width: 16, height, fill: "url(#bar)" }),
+    svg("defs", {}, svg("linearGradient", { id, x1: 0, x2: 0, y1: 1, y2: 0 }, ...stops)),
+    svg("rect", { x: left, y: box.top, width: 16, height, fill: `url(#${id})` }),
     edge({ left, top: box.top, width: 16, height }),
     ...marks.flatMap(({ value, label }) => [
       svg("path", { class: "tick", d: `M${left + 16} ${toY(value)}h5` }),

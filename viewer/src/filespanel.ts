@@ -1,11 +1,11 @@
 /** Downloads and statistics of what is drawn, and the link to neuroglancer. */
 
+import type { Comparison } from "./comparison.ts";
 import type { Context } from "./context.ts";
 import { h, replace } from "./dom.ts";
 import { showCode } from "./codewindow.ts";
 import { isInDataset } from "./datasets.ts";
 import { type Shown, fileLink, selection, shownOf } from "./downloads.ts";
-import type { ImageView } from "./image.ts";
 import type { LineView } from "./line.ts";
 import { type Reading, program } from "./program.ts";
 import { saveFigure } from "./saving.ts";
@@ -17,15 +17,15 @@ export class FilesPanel {
   readonly element = h("section", { class: "files", "aria-label": "Download" });
   readonly statistics: StatisticsView;
   private readonly context: Context;
-  private readonly image: ImageView;
+  private readonly comparison: Comparison;
   private readonly line: LineView;
   private source: Source | null = null;
   private tab: Tab | null = null;
   private key = "";
 
-  constructor(context: Context, image: ImageView, line: LineView) {
+  constructor(context: Context, comparison: Comparison, line: LineView) {
     this.context = context;
-    this.image = image;
+    this.comparison = comparison;
     this.line = line;
     this.statistics = new StatisticsView(context);
   }
@@ -59,7 +59,7 @@ export class FilesPanel {
       return link;
     });
     const draw = (format: "svg" | "png"): void => {
-      const figure = this.tab === "image" ? this.image.figure() : this.line.figure();
+      const figure = this.tab === "image" ? this.comparison.figure() : this.line.figure();
       if (figure !== null) void saveFigure(figure, name, format);
     };
     const figures = (["png", "svg"] as const).map((format) => h("button", { click: () => draw(format) }, format));
@@ -71,19 +71,24 @@ export class FilesPanel {
 
   /** Show programs that read what is shown. */
   private async program(): Promise<void> {
+    const { other } = this.comparison;
+    const one = await this.reading(this.source!);
+    const subtracts = this.tab === "image" && this.context.model.state.difference && other !== null;
+    const two = subtracts ? await this.reading(other) : null;
+    showCode((library) => program(library, one, two));
+  }
+
+  private async reading(source: Source): Promise<Reading> {
     const { nodes, model } = this.context;
-    const source = this.source!;
-    const shown = this.shown();
-    const listing = await nodes.listing(this.path);
     const [down, across] = model.state.axes ?? [0, 1];
-    const reading: Reading = {
+    const listing = await nodes.listing(source.levels[this.level]!.array.path);
+    return {
       listing,
-      shown,
+      shown: this.shown(source),
       fill: (model.state.fill ?? source.marksMissing) ? (source.fill ?? null) : null,
       swapped: this.tab === "image" && across < down,
       inDataset: await isInDataset(nodes, listing),
     };
-    showCode((library) => program(library, reading));
   }
 
   private measure(): void {
@@ -99,18 +104,20 @@ export class FilesPanel {
     this.element.append(h("a", options, "Open in neuroglancer"));
   }
 
-  /** The path of the array that is drawn: of a pyramid, that of the level. */
-  private get path(): string {
-    const level = this.tab === "image" ? (this.image.present?.level ?? 0) : 0;
-    return this.source!.levels[level]!.array.path;
+  /** The level of a pyramid that is drawn. */
+  private get level(): number {
+    return this.tab === "image" ? (this.comparison.image.present?.level ?? 0) : 0;
   }
 
-  private shown(): Shown {
+  /** The path of the array that is drawn: of a pyramid, that of the level. */
+  private get path(): string {
+    return this.source!.levels[this.level]!.array.path;
+  }
+
+  private shown(source: Source): Shown {
     const { index, axes } = this.context.model.state;
-    const source = this.source!;
-    if (this.tab === "image" && this.image.present !== null) {
-      return shownOf(this.image.present, source, axes ?? [0, 1], index);
-    }
+    const { present } = this.comparison.image;
+    if (this.tab === "image" && present !== null) return shownOf(present, source, axes ?? [0, 1], index);
     const { axis, first, stop } = this.line.range;
     const parts = source.shape.map((_, at) => (at === axis ? `${first}:${stop}` : String(index[at] ?? 0)));
     return { parts, through: null, channels: null };
@@ -118,6 +125,6 @@ export class FilesPanel {
 
   /** Return the selection that is shown, of the array that is drawn. */
   private selection(): string {
-    return selection(this.shown());
+    return selection(this.shown(this.source!));
   }
 }

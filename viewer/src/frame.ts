@@ -15,8 +15,12 @@ export class Frame {
   private size: Size = { width: 0, height: 0 };
   private readonly canvas: HTMLCanvasElement;
 
-  constructor(canvas: HTMLCanvasElement) {
+  private readonly like: Frame | null;
+
+  /** A frame `like` another one has its size. */
+  constructor(canvas: HTMLCanvasElement, like: Frame | null = null) {
     this.canvas = canvas;
+    this.like = like;
     this.element = h("div", { class: "frame" }, canvas, this.overlay);
     canvas.style.left = `${LEFT}px`;
     canvas.style.top = `${TOP}px`;
@@ -33,7 +37,7 @@ export class Frame {
 
   /** Look how large the area is; `false` if it is not shown. */
   measure(): boolean {
-    const { clientWidth: width, clientHeight: height } = this.element;
+    const { clientWidth: width, clientHeight: height } = (this.like ?? this).element;
     this.size = { width, height };
     if (width < LEFT + RIGHT + 8 || height < TOP + BOTTOM + 8) return false;
     this.canvas.style.width = `${this.area.width}px`;

@@ -43,18 +43,18 @@ export class ImageView {
   private sampled = 0;
   private automatic: Limits = { low: 0, high: 1 };
   readonly redraw = eachFrame(() => this.draw());
-  private readonly repaint = eachFrame(() => this.paint());
+  readonly repaint = eachFrame(() => this.paint());
   /** Called after each painting. */
   painted: (drawn: Drawn) => void = () => {};
   /** Returns limits that another image has, which this one takes, too. */
   limitsOf: () => Limits | null = () => null;
 
-  /** `name` tells its requests from those of others. */
-  constructor(context: Context, name = "image") {
+  /** `name` tells its requests from those of others; `like` is a frame of the same size. */
+  constructor(context: Context, name = "image", like: Frame | null = null) {
     this.context = context;
     this.name = name;
     this.canvas = h("canvas", { class: `pixels ${name}`, tabindex: 0, role: "img" });
-    this.frame = new Frame(this.canvas);
+    this.frame = new Frame(this.canvas, like);
     this.layers = new Layers(context.loader, name);
     this.element = h("div", { class: "image" }, this.frame.element, this.message);
     new ResizeObserver(() => this.redraw()).observe(this.frame.element);

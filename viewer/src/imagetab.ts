@@ -1,5 +1,6 @@
 /** The tab with the image: the value below the pointer, and the line through the mark. */
 
+import { Comparison } from "./comparison.ts";
 import type { Context } from "./context.ts";
 import { h } from "./dom.ts";
 import { shape } from "./format.ts";
@@ -19,6 +20,7 @@ interface Point {
 export class ImageTab {
   readonly element: HTMLElement;
   readonly image: ImageView;
+  readonly comparison: Comparison;
   private readonly line: LineView;
   private readonly below: HTMLElement;
   private readonly along = h("select", { "aria-label": "Axis of the line" });
@@ -31,6 +33,7 @@ export class ImageTab {
   constructor(context: Context) {
     this.context = context;
     this.image = new ImageView(context);
+    this.comparison = new Comparison(context, this.image);
     this.line = new LineView(context, "through");
     this.line.pointed = (at) => (this.readout.textContent = at === null ? "" : this.line.describe(at));
     this.line.picked = (at) => this.moveTo(this.axis, at);
@@ -49,17 +52,21 @@ export class ImageTab {
     this.element = h(
       "div",
       { class: "image-tab" },
-      this.image.element,
+      this.comparison.element,
       h("div", { class: "foot" }, this.readout, this.level),
       this.below,
     );
-    listen(
-      context,
-      this.image,
-      (at) => this.point(at),
-      (at) => this.mark(at),
-    );
-    this.image.canvas.addEventListener("keydown", (event) => this.pressed(event));
+    const { canvas } = this.comparison.difference;
+    const difference = { canvas, sizes: () => this.image.sizes(), view: () => this.image.view() };
+    for (const pane of [this.image, this.comparison.beside, difference]) {
+      listen(
+        context,
+        pane,
+        (at) => this.point(at),
+        (at) => this.mark(at, pane.canvas),
+      );
+      pane.canvas.addEventListener("keydown", (event) => this.pressed(event));
+    }
   }
 
   /** Say which level of a pyramid is drawn. */
@@ -77,6 +84,7 @@ export class ImageTab {
     this.source = source;
     this.below.hidden = !marked;
     this.image.show(source);
+    this.comparison.show(source);
     this.line.show(marked ? source : null, this.axis);
     const names = (source?.coordinates ?? []).map((of) => of.name);
     if (names.join("\n") !== this.options) {
@@ -128,12 +136,21 @@ export class ImageTab {
       const value = reading(raster, pixelAt(raster, { x, y }, ratio), says);
       return name === undefined ? value : `${name} ${value}`;
     });
+    const { other, beside, difference } = this.comparison;
+    const pane = other === null ? undefined : beside.present?.rasters[0];
+    if (pane === undefined) return read.join(" · ");
+    const name = other!.node.path.split("/").pop();
+    read.push(`${name} ${reading(pane, pixelAt(pane, { x, y }, ratio), other!.meaning(false))}`);
+    if (this.context.model.state.difference) {
+      const { values } = difference;
+      read.push(`difference ${reading(values, pixelAt(values, { x, y }, ratio), { ...says, time: null })}`);
+    }
     return read.join(" · ");
   }
 
-  private mark(at: Point): void {
+  private mark(at: Point, canvas: HTMLCanvasElement): void {
     const place = this.elementAt(at);
-    this.image.canvas.focus({ preventScroll: true });
+    canvas.focus({ preventScroll: true });
     if (place === null) return;
     const index = [...this.context.model.state.index];
     this.image.axes.forEach((axis, which) => (index[axis] = place[which]!));

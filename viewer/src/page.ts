@@ -2,6 +2,7 @@
 
 import { about } from "./about.ts";
 import { ColourPanel } from "./colourpanel.ts";
+import { ComparePanel } from "./comparepanel.ts";
 import type { Context } from "./context.ts";
 import { h, replace } from "./dom.ts";
 import { FilesPanel } from "./filespanel.ts";
@@ -37,6 +38,7 @@ export class Page {
   private readonly message = h("div", { class: "failure", role: "alert", hidden: true });
   private readonly panels = h("div", { class: "panels" });
   private readonly files: FilesPanel;
+  private readonly compare: ComparePanel;
   private readonly side: HTMLElement;
   private readonly progress: ProgressView;
   private node: Node | null = null;
@@ -51,15 +53,17 @@ export class Page {
     this.sliders = new Sliders(context);
     this.colours = new ColourPanel(context, this.images.image);
     this.values = new ValuesTab(context);
-    this.progress = new ProgressView(context, ["image", "through", "line"]);
+    this.compare = new ComparePanel(context, this.images.comparison);
+    this.progress = new ProgressView(context, ["image", "beside", "through", "line"]);
     this.line = new LineView(context, "line");
-    this.files = new FilesPanel(context, this.images.image, this.line);
+    this.files = new FilesPanel(context, this.images.comparison, this.line);
     this.line.pointed = (at) => (this.readout.textContent = at === null ? "" : this.line.describe(at));
     listenLine(context, this.line);
     this.lineTab = h("div", { class: "line-tab" }, this.line.element, this.readout);
     this.images.image.painted = (drawn) => {
       this.colours.update(drawn);
       this.images.sayLevel();
+      this.images.comparison.follow();
     };
     this.sliders.isReady = () => this.progress.isReady;
     context.loader.changed = () => this.progress.update();
@@ -69,6 +73,7 @@ export class Page {
       { class: "side", "aria-label": "Controls" },
       this.sliders.element,
       this.colours.element,
+      this.compare.element,
       this.files.element,
       this.files.statistics.element,
     );
@@ -183,6 +188,7 @@ export class Page {
     this.sliders.show(sliding, shown, together, tab === "image");
     this.colours.element.hidden = tab !== "image";
     this.colours.show(source);
+    this.compare.show(tab === "image" ? source : null);
     if (node !== null) this.head(node.path, node);
     if (tab === "about" && node !== null && this.aboutTab.dataset.path !== node.path) {
       this.aboutTab.dataset.path = node.path;

@@ -67,7 +67,7 @@ export class ValuesTab {
             axes,
             others,
             this.firstColumn,
-            source?.coordinates.some((of) => of.values !== null || of.labels !== null),
+            source?.coordinates.map((of) => of.values !== null || of.labels !== null).join(),
           ].join("|");
     if (key === this.shown) return;
     this.shown = key;
