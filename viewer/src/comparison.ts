@@ -32,8 +32,8 @@ export class Comparison {
     this.beside.painted = () => this.difference.redraw();
     this.difference.painted = () => this.caption();
     const views = [image.element, this.beside.element, this.difference.element];
-    this.panes = views.map((view, at) => h("div", { class: "pane" }, this.captions[at]!, view));
-    this.element = h("div", { class: "panes" }, ...this.panes);
+    this.panes = views.map((view, at) => h("div", { class: "view" }, this.captions[at]!, view));
+    this.element = h("div", { class: "views" }, ...this.panes);
   }
 
   /** Whether both arrays hold the same quantity, so that the same colours can stand for the same values. */
@@ -90,7 +90,7 @@ export class Comparison {
     this.panes[1]!.hidden = other === null;
     this.panes[2]!.hidden = !subtracts;
     this.captions[0]!.hidden = other === null;
-    this.element.dataset.panes = String(subtracts ? 3 : other === null ? 1 : 2);
+    this.element.dataset.views = String(subtracts ? 3 : other === null ? 1 : 2);
     this.beside.show(other);
     this.difference.show(subtracts ? this.source : null);
     this.caption();
