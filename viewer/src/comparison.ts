@@ -100,7 +100,7 @@ export class Comparison {
     if (this.other === null) return;
     const [one, other] = [this.source!, this.other].map(({ node }) => node.path.split("/").pop() || "/");
     const { low, high } = this.difference.limits;
-    const texts = [one, other, `${one} − ${other}, colours from ${number(low, 3)} to ${number(high, 3)}`];
+    const texts = [one, other, `${one} − ${other}: ${number(low, 3)} … ${number(high, 3)}`];
     this.captions.forEach((caption, at) => replace(caption, texts[at]));
   }
 

@@ -175,9 +175,11 @@ export class ImageView {
   private limits(again: boolean): Limits {
     const { limits, map, norm } = this.context.model.state;
     if (limits !== null) return drawable(norm, limits);
-    const others = this.limitsOf();
-    if (others !== null) return others;
     const first = this.layers.rasters[0];
+    const others = first === undefined ? null : this.limitsOf();
+    const own = others === null ? null : this.robust(first!);
+    // colours of another image tell values apart only if they lie between its limits
+    if (others !== null && (own === null || (own.low <= others.high && own.high >= others.low))) return others;
     if (again && first !== undefined) {
       const found = this.robust(first, norm === "log");
       if (found !== null) this.automatic = map === "diverging" && norm !== "log" ? centred(found) : found;
