@@ -99,8 +99,8 @@ export class Comparison {
   private caption(): void {
     if (this.other === null) return;
     const [one, other] = [this.source!, this.other].map(({ node }) => node.path.split("/").pop() || "/");
-    const { low, high } = this.difference.limits;
-    const texts = [one, other, `${one} − ${other}: ${number(low, 3)} … ${number(high, 3)}`];
+    const size = number(this.difference.limits.high, 3);
+    const texts = [one, other, `${one} − ${other}, ±${size}`];
     this.captions.forEach((caption, at) => replace(caption, texts[at]));
   }
 

@@ -6,7 +6,7 @@ import { eachFrame, h } from "./dom.ts";
 import { type Figure, imageFigure } from "./figure.ts";
 import { Frame } from "./frame.ts";
 import type { Drawn, ImageView } from "./image.ts";
-import { type Limits, centred, robust, sample } from "./limits.ts";
+import { type Limits, robust, sample } from "./limits.ts";
 import { paint } from "./painting.ts";
 import { type Raster, VALUE, raster, subtract } from "./raster.ts";
 import type { Source } from "./source.ts";
@@ -60,7 +60,7 @@ export class DifferenceView {
       this.context.model.state.share,
     );
     const size = found === null ? 1 : Math.max(Math.abs(found.low), Math.abs(found.high)) || 1;
-    this.limits = found === null || found.low === found.high ? { low: -size, high: size } : centred(found);
+    this.limits = { low: -size, high: size };
     if (this.canvas.width !== width) this.canvas.width = width;
     if (this.canvas.height !== height) this.canvas.height = height;
     this.canvas.getContext("2d")!.putImageData(this.picture(this.context.isDark()), 0, 0);
