@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.effort import examples
 from tests.server.browser import Screen, chromium, elements, grey
 from tests.server.test_page import drawn
 from tests.server.test_page_figures import fill
@@ -265,3 +268,60 @@ def test_two_arrays_and_their_difference(screen: Screen, root: tegula.Group) -> 
     page.get_by_label("Compare with").fill("climate/lat")
     page.keyboard.press("Enter")
     page.wait_for_selector("text=climate/lat has another shape: 7")
+
+
+# --- what is drawn is what xarray decodes
+
+
+@st.composite
+def variables(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], dict[str, Any], Any]:
+    """Return stored values, attributes, and a fill value."""
+    dtype = np.dtype(draw(st.sampled_from(["i1", "u1", "i2", "u2", "i4", "f4", "f8"])))
+    numbers = st.integers(-90 if dtype.kind in "if" else 0, 120)
+    values = np.array(draw(st.lists(numbers, min_size=30, max_size=30))).astype(dtype).reshape(5, 6)
+    attributes: dict[str, Any] = {}
+    if draw(st.booleans()):
+        attributes["scale_factor"] = draw(st.sampled_from([0.5, 2.0, 0.01]))
+    if draw(st.booleans()):
+        attributes["add_offset"] = draw(st.sampled_from([-10.0, 273.15]))
+    marks = st.sampled_from([value.item() for value in values.reshape(-1)])
+    for name in ("_FillValue", "missing_value"):
+        if draw(st.booleans()):
+            attributes[name] = draw(marks)
+    if dtype.kind in "iu" and dtype.itemsize < 4 and draw(st.booleans()):
+        attributes["_Unsigned"] = "true" if dtype.kind == "i" else "false"
+    return values, attributes, draw(st.sampled_from([None, 0]))
+
+
+@pytest.mark.filterwarnings("ignore")
+@given(variable=variables(), zarr_format=st.sampled_from([2, 3]))
+@settings(max_examples=examples(60, slow=True), deadline=None, suppress_health_check=[*HealthCheck])
+def test_what_is_drawn_is_what_xarray_decodes(
+    screen: Screen, root: tegula.Group, tmp_path_factory: pytest.TempPathFactory, variable: Any, zarr_format: int
+) -> None:
+    xarray = pytest.importorskip("xarray")
+    values, attributes, fill_value = variable
+    path = tmp_path_factory.mktemp("law") / "x.zarr"
+    group = tegula.create_group(path, format=f"zarr{zarr_format}")
+    group.create_array("a", shape=values.shape, dtype=values.dtype, chunks=(2, 4), dimension_names=("y", "x"),
+                       fill_value=fill_value, attributes=attributes)[...] = values  # fmt: skip
+    with xarray.open_zarr(path, consolidated=False) as data:
+        expected = np.asarray(data["a"].values, "f8")
+    finite = expected[np.isfinite(expected)]
+    low, high = (float(finite.min()), float(finite.max()) + 1) if finite.size else (0.0, 1.0)
+    with tegula.serve(group, port=0) as running:
+        other = Screen(screen.context.browser, running.url, width=700, height=500)
+        other.show(f"#/a?map=grey&fill=value&limits={low!r},{high!r}")
+        said = other.ready()
+        pixels = other.pixels()
+        other.close()
+    rows = elements(float(said["y"]), float(said["scaleY"]), pixels.shape[0], 5)
+    columns = elements(float(said["x"]), float(said["scaleX"]), pixels.shape[1], 6)
+    inside = (rows >= 0)[:, None] & (columns >= 0)
+    plane = expected[np.ix_(rows, columns)]
+    shown, missing = inside & ~np.isnan(plane), inside & np.isnan(plane)
+    # unpacked numbers may be of float32 in xarray: a colour may be the next one
+    wanted = grey(plane, low, high)
+    assert (np.abs(pixels[shown][:, 0].astype("f8") - wanted[shown]) <= 1).all()
+    assert np.isin(pixels[missing][:, 0], (236, 214)).all()
+    assert (pixels[missing][:, 0] == pixels[missing][:, 1]).all()

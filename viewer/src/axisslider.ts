@@ -46,9 +46,9 @@ export class AxisSlider {
     });
     const typed = (): void => {
       const found = typedPlace(of, this.value.value, length);
+      this.value.blur(); // so that it shows what was found
       if (found === null) this.show(this.at);
       else set(found);
-      this.value.blur();
     };
     const hint = `A ${time !== null ? "date" : of.labels !== null ? "name" : "value"}, or # and a number`;
     this.value = h("input", { class: "value", "aria-label": `${name}: value`, title: hint, change: typed });
