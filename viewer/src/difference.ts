@@ -14,7 +14,7 @@ import type { Source } from "./source.ts";
 const MAP = "diverging";
 
 export class DifferenceView {
-  readonly canvas = h("canvas", { class: "pixels difference", tabindex: 0, role: "img" });
+  readonly canvas = h("canvas", { class: "drawing difference", tabindex: 0, role: "img" });
   readonly element: HTMLElement;
   readonly frame: Frame;
   /** The differences that are drawn. */

@@ -53,7 +53,7 @@ export class ImageView {
   constructor(context: Context, name = "image", like: Frame | null = null) {
     this.context = context;
     this.name = name;
-    this.canvas = h("canvas", { class: name === "image" ? "pixels" : `pixels ${name}`, tabindex: 0, role: "img" });
+    this.canvas = h("canvas", { class: `drawing ${name === "image" ? "pixels" : name}`, tabindex: 0, role: "img" });
     this.frame = new Frame(this.canvas, like);
     this.layers = new Layers(context.loader, name);
     this.element = h("div", { class: "image" }, this.frame.element, this.message);
