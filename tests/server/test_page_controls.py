@@ -295,7 +295,7 @@ def variables(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], dict[str, Any], An
 
 @pytest.mark.filterwarnings("ignore")
 @given(variable=variables(), zarr_format=st.sampled_from([2, 3]))
-@settings(max_examples=examples(60, slow=True), deadline=None, suppress_health_check=[*HealthCheck])
+@settings(max_examples=examples(30, slow=True), deadline=None, suppress_health_check=[*HealthCheck])
 def test_what_is_drawn_is_what_xarray_decodes(
     screen: Screen, root: tegula.Group, tmp_path_factory: pytest.TempPathFactory, variable: Any, zarr_format: int
 ) -> None:
