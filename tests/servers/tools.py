@@ -93,7 +93,8 @@ def _install_azurite() -> None:
 def _install_rclone() -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "main.go").write_text(_RCLONE_MAIN)
-        steps = (["mod", "init", "rclone"], ["get", RCLONE], ["build", "-mod=mod", "-o", str(directory()), "."])
+        build = ["build", "-mod=mod", "-ldflags=-s -w", "-o", str(directory()), "."]
+        steps = (["mod", "init", "rclone"], ["get", RCLONE], build)
         for step in steps:
             environment = {**os.environ, "GOFLAGS": "", "GOWORK": "off"}
             subprocess.run(["go", *step], cwd=folder, check=True, env=environment, timeout=_LONGEST)

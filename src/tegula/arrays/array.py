@@ -22,8 +22,7 @@ from tegula.errors import MetadataError, SelectionError
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.runtime.deferred import Later
 from tegula.runtime.frozen import replace
-from tegula.views import operators
-from tegula.views.operators import refusing_operators
+from tegula.views.operators import Operand, not_computed
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -60,8 +59,7 @@ else:
 __all__ = ["Array"]
 
 
-@refusing_operators
-class Array(Node, ArrayAliases):
+class Array(Node, Operand, ArrayAliases):
     """A chunked, compressed N-dimensional array in a store; made by `tegula.open` and `tegula.create_array`.
 
     Reading and writing take NumPy's selections. ``a[...]`` reads the whole array into memory; read an array
@@ -705,55 +703,19 @@ class Array(Node, ArrayAliases):
     def __dask_tokenize__(self) -> tuple[object, ...]:
         return viewing.dask_token(self.stored)
 
-    def __dlpack__(
-        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
-    ) -> Any:
-        return interop.dlpack_capsule(self, copy, stream=stream, max_version=max_version, dl_device=dl_device)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return interop.CPU
-
-    # --- conversions
-
-    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        return interop.as_ndarray(self, dtype, copy)
-
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("an array without dimensions has no length")
-        return self.shape[0]
-
-    def __bool__(self) -> bool:
-        return operators.truth_of(self)
-
-    def __float__(self) -> float:
-        return float(operators.number_of(self, "float"))
-
-    def __int__(self) -> int:
-        return int(operators.number_of(self, "int"))
-
-    def __complex__(self) -> complex:
-        return complex(operators.number_of(self, "complex"))
-
     # --- operators
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Array):
             return (self.store.url, self._path, self.metadata) == (other.store.url, other._path, other.metadata)
         if isinstance(other, (numbers.Number, np.generic, np.ndarray)):
-            raise operators.not_computed(self, "==")
+            raise not_computed(self, "==")
         return NotImplemented
 
     def __hash__(self) -> int:
         return hash((self.store.url, self._path))
 
     if not TYPE_CHECKING:  # hidden from type checkers
-
-        def __index__(self):
-            return operators.index_of(self)
-
-        def __array_ufunc__(self, ufunc, method, *inputs, **options):
-            return operators.reduction(self, ufunc, method, *inputs, **options)
 
         def __getattr__(self, name):
             """Open an unpickled copy; do what `Node` does for attributes that do not exist."""

@@ -139,15 +139,13 @@ def checksum(
     allow_pickle : bool
         Allow unpickling of chunks, which can run any code.
     missing_chunks : {"fill", "error"}, optional
-        What chunks that are not stored give, inner chunks of shards included: the fill value, or a `NotFoundError`. By
-        default the node says it, or else the setting.
+        What chunks that are not stored give, as for `tegula.open`; by default what the node says.
     storage_options : mapping, optional
         Settings of the storage, if `source` is a URL; see `tegula.store_of`.
     runner, workers : optional
         How the work is done, as for `tegula.convert`.
     ledger : str, path, mapping or Store, optional
-        A directory or bucket that records what has been summed, so that the same call continues after an
-        interruption. It is empty at the end.
+        A directory or bucket that records what has been summed, so that the same call can continue later.
 
     Returns
     -------

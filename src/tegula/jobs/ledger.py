@@ -302,14 +302,12 @@ class Ledger(Records):
 
     @property
     def is_kept(self) -> bool:
-        """Whether the job still exists."""
         if self.job is None:
             return True
         stored = self.plan()
         return stored is not None and stored["begun"] == self.job
 
     def spoil(self, what: str) -> None:
-        """Note in the plan how the source has changed, since units that are done may hold what it never held."""
         key = f"{self._prefix}plan.json"
         with suppress(TegulaError):  # the caller raises the error that tells the user
             stored, generation = self.plan(), self.store.get(key, with_generation=True)[1]
@@ -545,7 +543,6 @@ class Ledger(Records):
         self._runs = ordered, [*accumulate((stop for _, stop, _, _ in ordered), max)]
 
     def left(self, units: Iterator[Unit], mine: deque[int], skipped: Callable[[int], None]) -> Iterator[Unit]:
-        """Yield the units of this part that have no record."""
         number, parts = self.part
         for unit in units:
             if unit.number % parts != number - 1:
@@ -557,11 +554,9 @@ class Ledger(Records):
                 yield unit
 
     def left_to_others(self, units: Iterator[Unit]) -> Counter[int]:
-        """Return the number of units without a record, by part."""
         return Counter(unit.number % self.part[1] + 1 for unit in units if unit.number not in self)
 
     def record(self, number: int, amounts: Any, record_of: Callable[[Any], Amounts | None] = dict) -> None:
-        """Store the record of a unit, and note it."""
         if (record := record_of(amounts)) is not None:
             self._store(f"units/{number}", record)
             self.note(number, record)
@@ -575,7 +570,6 @@ class Ledger(Records):
             self._done[number] = amounts
 
     def merge(self, mine: deque[int]) -> None:
-        """Merge records of units."""
         while len(mine) >= RUN and all(number in self for number, _ in zip(mine, range(RUN))):
             self._merge([mine.popleft() for _ in range(RUN)])
 
@@ -645,7 +639,6 @@ class Ledger(Records):
         return sum(self.store.size(key) or 0 for key in self.store.list_prefix(self._prefix))
 
     def undivided(self) -> Ledger:
-        """Return a ledger for work that is not divided into parts."""
         if self.part == (1, 1):
             return self
         return self._shared_as(1, 1)
@@ -657,7 +650,6 @@ class Ledger(Records):
         return sorted({number, *(int(name.partition("of")[0]) for name in living)})
 
     def among_living(self) -> Ledger:
-        """Return a ledger for units that the parts which run now share."""
         if self.part == (1, 1):
             return self
         living = self.living_parts()

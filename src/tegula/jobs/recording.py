@@ -52,8 +52,6 @@ class Recording:
     ----------
     ledger : Ledger
         The ledger, in the store of the target and at its path.
-    plan : Plan
-        What the job is to do.
     resumes : bool
         Whether to resume a job that is under way or was interrupted.
     overwrite : bool
@@ -276,16 +274,9 @@ class Recording:
     ) -> None:
         """Complete the job: note that in the target, put it in place if it replaces a node, and remove the ledger.
 
-        Nothing is left to do if another process has completed the target in the meantime.
-
-        Parameters
-        ----------
-        failed : mapping of str to str, optional
-            The path of each array that had to be left out, and the reason.
-        is_noted : bool
-            Whether the note is written.
-        put : callable, optional
-            Puts the arrays that were made in place, one by one; by default what is at ``ledger.made``, as a whole.
+        Nothing is left to do if another process has completed the target in the meantime. `failed` has path and reason
+        of each array that had to be left out. `put` puts the arrays that were made in place, one by one; by default
+        what is at ``ledger.made`` is put in place as a whole.
 
         Raises
         ------

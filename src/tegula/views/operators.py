@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from tegula.errors import UnsupportedError
+from tegula.runtime.deferred import Later
 
-__all__ = [
-    "OperationError", "index_of", "not_computed", "number_of", "reduction", "refusing_operators", "truth_of",
-]  # fmt: skip
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
-T = TypeVar("T", bound=type[Any])
+    from tegula.views import interop
+else:
+    interop = Later("tegula.views.interop")
+
+__all__ = ["Operand", "OperationError", "not_computed"]
+
 _TWO_SIDED: Final = {
     "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "divmod": "divmod",
     "pow": "**", "matmul": "@", "and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>",
@@ -27,80 +32,11 @@ class OperationError(UnsupportedError, TypeError, ValueError):
     """An operation of Python or NumPy on an array whose elements have to be read explicitly first."""
 
 
-def truth_of(array: Any) -> bool:
-    """Return whether the only element of an array is true.
+class Operand:
+    """A stored array as Python and NumPy take arrays: as a number, an operand, or a source of elements.
 
-    Raises
-    ------
-    OperationError
-        If it does not have exactly one element.
-    """
-    if array.size != 1:
-        raise OperationError(
-            f"an array of {array.size} elements is neither true nor false; use a[...].any() or a[...].all(), or "
-            "len(a) to find out whether it is empty",
-            path=array.location,
-        )
-    return bool(np.asarray(array[...]).item())
-
-
-def number_of(array: Any, kind: str) -> Any:
-    """Return the element of an array without dimensions, to be converted to a number.
-
-    Raises
-    ------
-    OperationError
-        If it has dimensions.
-    """
-    if array.ndim:
-        raise OperationError(
-            f"only an array without dimensions is a number; {kind}(a[{', '.join(['0'] * array.ndim)}]) takes an "
-            "element",
-            path=array.location,
-        )
-    return array[()]
-
-
-def index_of(array: Any) -> int:
-    """Return the element of an array as an index.
-
-    Raises
-    ------
-    OperationError
-        If it has dimensions, or is no integer.
-    """
-    if array.ndim or array.dtype.kind not in "iu":
-        raise OperationError("only an array of integers without dimensions is an index", path=array.location)
-    return int(array[()])
-
-
-def reduction(array: Any, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-    """Return a reduction by NumPy, such as `numpy.sum`, of arrays that are read as a whole.
-
-    Raises
-    ------
-    OperationError
-        If the function is no reduction.
-    """
-    if method == "__call__":
-        raise not_computed(array, f"numpy.{ufunc.__name__}")
-    values = [np.asarray(value) if isinstance(value, type(array)) else value for value in inputs]
-    return getattr(ufunc, method)(*values, **options)
-
-
-def not_computed(node: Any, name: str) -> OperationError:
-    """Return the error for an operator or function, which says how to read the elements first."""
-    return OperationError(
-        f"{name} does not read stored arrays: read the elements first, as in a[...] or a[:100], or compute chunk "
-        "by chunk with dask.array.from_array(a)",
-        path=node.location,
-    )
-
-
-def refusing_operators(cls: T) -> T:
-    """Decorate a class, so that its operators raise the error of `not_computed`; ``==`` is left as it is.
-
-    The methods are unknown to type checkers, which then refuse the operators, too.
+    What needs one element, or is a reduction, reads it; operators raise the error of `not_computed`, all but ``==``.
+    These methods are unknown to type checkers, which then refuse the operators, too.
 
     Examples
     --------
@@ -110,13 +46,83 @@ def refusing_operators(cls: T) -> T:
     ...
     tegula.views.operators.OperationError: + does not read stored arrays: read the elements first, ...
     """
-    for name, symbol in _TWO_SIDED.items():
-        for form in ("__{}__", "__r{}__"):
-            setattr(cls, form.format(name), _refusing(not_computed, symbol))
-        setattr(cls, f"__i{name}__", _refusing(_not_in_place, symbol))
-    for name, symbol in _ONE_SIDED.items():
-        setattr(cls, f"__{name}__", _refusing(not_computed, symbol))
-    return cls
+
+    __slots__ = ()
+    location: Any
+    shape: Any
+    dtype: Any
+    ndim: Any
+    size: Any
+
+    if TYPE_CHECKING:
+
+        def __getitem__(self, selection: Any) -> Any: ...
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("an array without dimensions has no length")
+        return int(self.shape[0])
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise OperationError(
+                f"an array of {self.size} elements is neither true nor false; use a[...].any() or a[...].all(), or "
+                "len(a) to find out whether it is empty",
+                path=self.location,
+            )
+        return bool(np.asarray(self[...]).item())
+
+    def __float__(self) -> float:
+        return float(self._number("float"))
+
+    def __int__(self) -> int:
+        return int(self._number("int"))
+
+    def __complex__(self) -> complex:
+        return complex(self._number("complex"))
+
+    def _number(self, kind: str) -> Any:
+        """Return the element of an array without dimensions, to be converted to a number."""
+        if self.ndim:
+            raise OperationError(
+                f"only an array without dimensions is a number; {kind}(a[{', '.join(['0'] * self.ndim)}]) takes an "
+                "element",
+                path=self.location,
+            )
+        return self[()]
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return interop.as_ndarray(self, dtype, copy)
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    ) -> Any:
+        return interop.dlpack_capsule(self, copy, stream=stream, max_version=max_version, dl_device=dl_device)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return interop.CPU
+
+    if not TYPE_CHECKING:  # hidden from type checkers
+
+        def __index__(self):
+            if self.ndim or self.dtype.kind not in "iu":
+                raise OperationError("only an array of integers without dimensions is an index", path=self.location)
+            return int(self[()])
+
+        def __array_ufunc__(self, ufunc, method, *inputs, **options):
+            if method == "__call__":
+                raise not_computed(self, f"numpy.{ufunc.__name__}")
+            values = [np.asarray(value) if isinstance(value, type(self)) else value for value in inputs]
+            return getattr(ufunc, method)(*values, **options)
+
+
+def not_computed(node: Any, name: str) -> OperationError:
+    """Return the error for an operator or function, which says how to read the elements first."""
+    return OperationError(
+        f"{name} does not read stored arrays: read the elements first, as in a[...] or a[:100], or compute chunk "
+        "by chunk with dask.array.from_array(a)",
+        path=node.location,
+    )
 
 
 def _not_in_place(node: Any, symbol: str) -> OperationError:
@@ -132,3 +138,11 @@ def _refusing(error: Callable[[Any, str], OperationError], symbol: str) -> Calla
         raise error(self, symbol)
 
     return refuse
+
+
+for _name, _symbol in _TWO_SIDED.items():
+    for _form in ("__{}__", "__r{}__"):
+        setattr(Operand, _form.format(_name), _refusing(not_computed, _symbol))
+    setattr(Operand, f"__i{_name}__", _refusing(_not_in_place, _symbol))
+for _name, _symbol in _ONE_SIDED.items():
+    setattr(Operand, f"__{_name}__", _refusing(not_computed, _symbol))

@@ -13,9 +13,8 @@ from tegula.indexing import Affine, Transform, split_fields, whole
 from tegula.metadata.data_types import as_data_type
 from tegula.runtime import optional
 from tegula.runtime.deferred import Later
-from tegula.views import operators
 from tegula.views.base import Base
-from tegula.views.operators import refusing_operators
+from tegula.views.operators import Operand, not_computed
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -34,8 +33,7 @@ Field = str | list[str] | None
 _NAMING = frozenset({str, np.str_, list})  # types of items that may name fields of records
 
 
-@refusing_operators
-class View:
+class View(Operand):
     """A selection of an array that is read when its elements are asked for; made by `Array.lazy` and `concat`.
 
     Selecting from a view gives a view, reads nothing, and takes a few microseconds. ``view[...]``, `numpy.asarray` and
@@ -411,14 +409,6 @@ class View:
         transform = self._transform
         return "tegula.View", self._base.token(), transform.shape, transform.maps, self._field, str(self.dtype)
 
-    def __dlpack__(
-        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
-    ) -> Any:
-        return interop.dlpack_capsule(self, copy, stream=stream, max_version=max_version, dl_device=dl_device)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return interop.CPU
-
     def view(self, *, height: int = 640) -> Any:
         """Show the elements and attributes in a notebook, in a frame served by a background server; see `Array.view`.
 
@@ -434,46 +424,18 @@ class View:
 
     # --- conversions
 
-    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        return interop.as_ndarray(self, dtype, copy)
-
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("a view without dimensions has no length")
-        return self.shape[0]
-
     def __iter__(self) -> Iterator[View]:
         return (self._selected(index) for index in range(len(self)))
 
     def __contains__(self, value: object) -> bool:
-        raise operators.not_computed(self, "in")
-
-    def __bool__(self) -> bool:
-        return operators.truth_of(self)
-
-    def __float__(self) -> float:
-        return float(operators.number_of(self, "float"))
-
-    def __int__(self) -> int:
-        return int(operators.number_of(self, "int"))
-
-    def __complex__(self) -> complex:
-        return complex(operators.number_of(self, "complex"))
+        raise not_computed(self, "in")
 
     __hash__ = object.__hash__
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, (int, float, complex, np.generic, np.ndarray, View)) and other is not self:
-            raise operators.not_computed(self, "==")
+            raise not_computed(self, "==")
         return self is other
-
-    if not TYPE_CHECKING:  # hidden from type checkers
-
-        def __index__(self):
-            return operators.index_of(self)
-
-        def __array_ufunc__(self, ufunc, method, *inputs, **options):
-            return operators.reduction(self, ufunc, method, *inputs, **options)
 
     def __repr__(self) -> str:
         return f"<tegula.View {self.shape} {self.dtype} of {self._base!r}>"

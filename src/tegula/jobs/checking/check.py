@@ -107,8 +107,7 @@ def check(
     runner, workers : optional
         How the chunks are decoded, as for `tegula.convert`.
     ledger : str, path, mapping or Store, optional
-        A directory or bucket that records which chunks have no faults, so that the same call continues after an
-        interruption. It is empty at the end.
+        A directory or bucket that records which chunks have no faults, so that the same call can continue later.
 
     Returns
     -------

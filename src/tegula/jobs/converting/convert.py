@@ -136,8 +136,7 @@ def convert(
     allow_pickle : bool
         Allow unpickling the source, and pickling objects if the format has no other codec for them.
     missing_chunks : {"fill", "error"}, optional
-        What chunks that are not stored give, inner chunks of shards included: the fill value, or a `NotFoundError`. By
-        default the node says it, or else the setting.
+        What chunks that are not stored give, as for `tegula.open`; by default what the node says.
     consolidated : {"auto", True, False}
         ``"auto"`` writes consolidated metadata to the groups that have it in the source, ``True`` also to the topmost
         group, ``False`` to none.

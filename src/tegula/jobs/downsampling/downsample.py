@@ -176,8 +176,7 @@ def downsample(
         attributes ``_FillValue`` and ``missing_value``, as for `tegula.statistics`. A block of such values
         only becomes the first of them, or NaN.
     missing_chunks : {"fill", "error"}, optional
-        What chunks that are not stored give, inner chunks of shards included: the fill value, or a `NotFoundError`. By
-        default the node says it, or else the setting.
+        What chunks that are not stored give, as for `tegula.open`; by default what the node says.
     chunks, shards, codecs : optional
         Those of the first level, as for `tegula.convert`; by default those of the array. Other levels have the same, as
         far as they are large enough.

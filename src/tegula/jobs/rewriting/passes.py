@@ -46,35 +46,20 @@ class TooSmall(ValueError):
 class Pass:
     """One pass over an array: units that are read from chunks of one shape and written as chunks of another.
 
-    Parameters
-    ----------
-    shape : tuple of int
-        Shape of the array.
-    itemsize : int
-        Bytes of an element.
-    reads, unit, writes : tuple of int
-        Shapes of the chunks that are read, of the units, and of the chunks that are written.
-    threads : int
-        Chunks that are decoded or encoded at once.
-    depth : int
-        Factor by which the chunks that are read are larger, because of axes that a selection drops.
-    copies : int
-        How many copies of a unit's elements are in memory at once.
-
     Examples
     --------
     >>> Pass((100, 100), 8, reads=(1, 100), unit=(100, 10), writes=(100, 10), threads=1)
     <tegula.Pass: 10 units of (100, 10), 781.2 KiB read in 1000 requests, 78.1 KiB written in 10, 23.4 KiB of memory>
     """
 
-    shape: Shape
+    shape: Shape  # of the array
     itemsize: int
-    reads: Shape
+    reads: Shape  # of the chunks that are read
     unit: Shape
-    writes: Shape
-    threads: int
-    depth: int = 1
-    copies: int = 1
+    writes: Shape  # of the chunks that are written
+    threads: int  # chunks that are decoded or encoded at once
+    depth: int = 1  # factor by which the chunks that are read are larger, because of axes that a selection drops
+    copies: int = 1  # how many copies of a unit's elements are in memory at once
 
     @property
     def counts(self) -> Shape:

@@ -42,27 +42,13 @@ Result = tuple[Unit, Any]
 
 
 class Work(ABC):
-    """The work on each unit of one array. It can be pickled, so that other processes can do it.
+    """The work on each unit of one array. It can be pickled, so that other processes can do it."""
 
-    Attributes
-    ----------
-    name : str
-        Path of the array below the source.
-    ledger : Records
-        Where the worker records that a unit is done.
-    requests : int
-        How many units should be under way at once in a process: the `concurrency` of the stores.
-    is_remote : bool
-        Whether one of the stores is remote, so that the units under way take memory at the same time.
-    limits : mapping
-        Settings of `tegula.config` that keep a process within its memory; they only ever lower a setting.
-    """
-
-    name: str = ""
-    ledger: Records = UNRECORDED
-    requests: int = 0
-    is_remote: bool = False
-    limits: Mapping[str, int] = MappingProxyType({})
+    name: str = ""  # path of the array below the source
+    ledger: Records = UNRECORDED  # where the worker records that a unit is done
+    requests: int = 0  # units that should be under way at once in a process: the `concurrency` of the stores
+    is_remote: bool = False  # whether one of the stores is, so that the units under way take memory at the same time
+    limits: Mapping[str, int] = MappingProxyType({})  # settings that keep a process within its memory, only lowered
 
     @abstractmethod
     def do(self, unit: Unit) -> Any:
