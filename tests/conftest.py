@@ -32,6 +32,13 @@ settings.register_profile("steady", settings.get_profile("explore"), derandomize
 settings.load_profile("explore" if effort.NIGHTLY else "steady")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Let processes that have done their share take tests of the others: in some folders most tests are slow."""
+    if getattr(config.option, "numprocesses", None) and config.option.dist == "no":
+        config.option.dist = "worksteal"
+
+
 def pytest_configure() -> None:
     """Load the kernel in each process of the tests, since stores use it once it is loaded."""
     executors.kernel()
