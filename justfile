@@ -103,6 +103,10 @@ windows *args:
 foreign *parts:
     .ci/foreign {{parts}}
 
+# Build the wheels of all platforms, or of some, into dist/, check them, and try those that this machine or an emulator can run
+wheels *platforms:
+    .ci/wheels {{platforms}}
+
 # Run under Miri those tests of the kernel that call no C function and no system call; needs `rustup toolchain install nightly -c miri`
 miri:
     cd rust && MIRIFLAGS=-Zmiri-disable-isolation cargo +nightly miri test --package tegula-kernel --lib -- \

@@ -29,6 +29,11 @@ class BuildKernel(build_rust):
         super().run_for_extension(extension)
         self.built = True
 
+    def get_dylib_ext_path(self, extension: RustExtension, name: str) -> str:
+        """Return where the module goes; it has Windows' suffix also where another system compiles it for Windows."""
+        path = super().get_dylib_ext_path(extension, name)
+        return path.replace(".abi3.so", ".pyd") if self.plat_name == "win-amd64" else path
+
 
 # an interpreter without its lock has no stable ABI, so that there the module is built for one version
 stable = {} if sysconfig.get_config_var("Py_GIL_DISABLED") else {"bdist_wheel": {"py_limited_api": "cp311"}}

@@ -6,6 +6,8 @@ import copy
 import errno
 import pickle
 import re
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -132,3 +134,62 @@ def test_a_message_with_lone_surrogates_can_be_printed() -> None:
     text = f"{error} {error!r} {error.message}"
     assert text.encode().decode() == text
     assert error.message == "no member '\\ud800' of 'naïve'"
+
+
+HUGE = 10**5000  # Python prints no integer of so many digits
+
+
+def test_errors_name_integers_of_any_size() -> None:
+    group = tegula.create_group({})
+    array = group.create_array("x", shape=(4, 6), chunks=(2, 3), dtype="i4")
+    table = tegula.create_table({}, {"a": [1, 2, 3]})
+    calls: list[Callable[[], object]] = [
+        lambda: array[HUGE],
+        lambda: array.oindex[[HUGE], :],
+        lambda: array.blocks[HUGE],
+        lambda: array.lazy[HUGE],
+        lambda: array.lazy.astype(HUGE),
+        lambda: array.lazy.transpose(HUGE),
+        lambda: array.resize((HUGE, 6)),
+        lambda: group[HUGE],
+        lambda: group.__delitem__(HUGE),
+        lambda: group.create_array("y", shape=4, dtype="i4", fill_value=HUGE),
+        lambda: group.create_array("y", shape=4, dtype="i4", attributes={"a": HUGE}),
+        lambda: table[HUGE],
+        lambda: table.where(HUGE),
+        lambda: table.where("a > 1", skip=-HUGE),
+        lambda: table.where(f"a > {'9' * 5000}"),
+        lambda: table.remove_column(HUGE),
+        lambda: tegula.open({}, mode=HUGE),  # type: ignore[arg-type]
+        lambda: tegula.concat([array, array], axis=HUGE),
+        lambda: tegula.stack([array, array], axis=HUGE),
+        lambda: tegula.LocalStore(HUGE),  # type: ignore[arg-type]
+        lambda: tegula.serve(array, host=HUGE),  # type: ignore[arg-type]
+        lambda: tegula.serve(array, port=0, allow_origins=(HUGE,)),  # type: ignore[arg-type]
+    ]
+    for call in calls:
+        with pytest.raises(tegula.TegulaError):
+            call()
+
+
+@pytest.mark.parametrize("digits", [4000, 5000])
+@pytest.mark.parametrize("format", ["zarr1", "zarr2", "zarr3", "n5", "bcolz"])
+def test_documents_with_integers_of_any_size(format: str, digits: int) -> None:
+    """No field, nor all lengths together, end in another error; sizes have more digits than lengths."""
+    store: dict[str, bytes] = {}
+    array = tegula.create_array(store, shape=12, chunks=3, dtype="i4", format=format)
+    array[...] = 1
+    array.attrs.update({"scale_factor": 2.0, "_FillValue": 3, "units": "days since 2000-01-01"})
+    for key, value in list(store.items()):
+        document = bytes(value)
+        numbers = [*re.finditer(rb"(?<=[\[:, \n])-?\d+(\.\d+)?(?=[,\]}\s])", document)] if b"{" in document[:1] else []
+        for chosen in (*([one] for one in numbers), numbers):
+            text = document
+            for one in reversed(chosen):
+                text = text[: one.start()] + b"1" * digits + text[one.end() :]
+            changed = {**store, key: text}
+            for use in (lambda node: str(node.info), lambda node: node[0], tegula.statistics, lambda node: node.nbytes):
+                with suppress(tegula.TegulaError):
+                    use(tegula.open(changed))
+            with suppress(tegula.TegulaError):
+                tegula.check(changed)

@@ -45,6 +45,7 @@ ROOMS: dict[str, set[str]] = {
     "views": {*_ENGINE, "display"},
     "arrays": _ARRAYS - {"arrays"},
     "tables": _ARRAYS,
+    "following": {*_ARRAYS, "tables"},
     "hierarchy": {*_ARRAYS, "tables"},
     # floor 5: operations on whole nodes
     "jobs": _JOBS,
@@ -63,10 +64,10 @@ ROOMS: dict[str, set[str]] = {
     # floor 6: a program that other programs run, too
     "server": {*_NODES, "jobs", "extracts", "zarr3_view"},
     # floor 7: programs
-    "cli": {*_OPERATIONS, "bcolz", "references", "server"},
+    "cli": {*_OPERATIONS, "bcolz", "references", "server", "following"},
     "__main__": {"cli"},
     # the package gathers the names that users import
-    "": {*_NODES, "jobs", "server"},
+    "": {*_NODES, "following", "jobs", "server"},
     # the conformance suite for stores, shipped for the authors of others
     "testing": {*GROUND, "stores"},
 }
@@ -81,7 +82,6 @@ _SPEC = {*_CONSTRAINTS, *_KVSTORE, "spec"}
 _DRIVERS = {*_SPEC, "views", "drivers"}
 TENSORSTORE: dict[str, set[str]] = {
     "errors": set(),
-    "aliases": set(),
     "json": {"errors"},
     "index": _JSON,
     "constraints": _INDEX,
@@ -91,10 +91,8 @@ TENSORSTORE: dict[str, set[str]] = {
     "spec": {*_CONSTRAINTS, *_KVSTORE},
     "views": {*_CONSTRAINTS, "spec"},
     "drivers": {*_SPEC, "views"},
-    "sources": _CONSTRAINTS,
-    "store": {*_DRIVERS, "sources"},
-    "opening": {*_DRIVERS, "store"},
-    "adapters": {*_DRIVERS, "sources", "store"},
+    "store": _DRIVERS,
+    "adapters": {*_DRIVERS, "store"},
 }
 
 _FOLDERS = {"concurrency", "stored"}
@@ -110,6 +108,7 @@ INNER: dict[str, dict[str, set[str]]] = {
         "windows": set(),
         "executors": {"deferred"},
         "loading": {"deferred", "executors", "optional"},
+        "watching": {"deferred"},
     },
     "stores": {
         "": {"local", "fsspec"},

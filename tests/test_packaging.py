@@ -1,5 +1,10 @@
 """The files from which tegula is built."""
 
+import os
+import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -34,3 +39,22 @@ def test_the_kernel_is_built_as_declared_and_may_be_missing():
     assert library["lib"]["name"] == extension["target"].rpartition(".")[2]
     assert "abi3-py311" in library["dependencies"]["pyo3"]["features"]
     assert "cp311" in (ROOT / "setup.py").read_text(encoding="utf-8")  # the tag of the wheel
+
+
+def test_the_licenses_of_all_that_is_linked_in_are_there():
+    assert "THIRD_PARTY_LICENSES" in load("pyproject.toml")["project"]["license-files"]
+    contained, built = (ROOT / "THIRD_PARTY_LICENSES").read_text().split("Used while the kernel is built")
+    listed = re.findall(r"^(\S+ \d\S+) \(.+\)$", contained, re.MULTILINE) + built.splitlines()[1:]
+    locked = [package for package in load("rust/Cargo.lock")["package"] if "source" in package]
+    expected = [f"{package['name']} {package['version']}" for package in locked]
+    assert sorted(listed) == sorted(expected), "run: python .ci/licenses.py"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not installed")
+def test_the_licenses_are_those_of_the_packages():
+    command = [sys.executable, ROOT / ".ci" / "licenses.py", "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    if "CalledProcessError" in done.stderr and not os.environ.get("CI"):
+        pytest.skip(f"cargo can't fetch the packages: {done.stderr[-300:]}")
+    assert done.returncode == 0, done.stderr

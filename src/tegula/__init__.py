@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         TegulaError,
         UnsupportedError,
     )
+    from tegula.following.follower import follow
     from tegula.hierarchy.aliases import (
         consolidate_metadata as consolidate_metadata,
     )
@@ -137,6 +138,7 @@ __all__ = [
     "downsample",
     "empty",
     "empty_like",
+    "follow",
     "full",
     "full_like",
     "jobs",
@@ -166,6 +168,7 @@ _HOMES = {
         "AlreadyExistsError CodecError ConflictError MetadataError NotFoundError ReadOnlyError SelectionError"
         " StoreError TegulaError UnsupportedError"
     ),
+    "following.follower": "follow",
     # names of zarr-python, which are not in `__all__`
     "hierarchy.aliases": ("consolidate_metadata create from_array group open_consolidated save_array save_group tree"),
     "hierarchy.copying": "CopyReport delete move",
@@ -191,7 +194,7 @@ _HOMES = {
     "views.documents": "save_view",
     "views.view": "View",
 }
-_ROOMS = "arrays codecs config engine errors formats hierarchy indexing jobs metadata stores views"
+_ROOMS = "arrays codecs config engine errors following formats hierarchy indexing jobs metadata stores views"
 _APART = "arrow bcolz dask references tensorstore testing xarray zarr zarr1"
 
 if not TYPE_CHECKING:  # otherwise type checkers accept any name

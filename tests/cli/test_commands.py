@@ -117,8 +117,12 @@ def test_a_selection_that_is_not_closed_is_one_only_where_it_is_taken(tmp_path):
     tegula.save(tmp_path / "x.zarr", [1, 2])
     advice = "the ']' that ends the selection is missing"
     for command, takes in (("cat", True), ("info", False), ("check", False), ("head", False)):
-        assert (advice in run(command, f"{tmp_path / 'x.zarr'}[0, 1:", code=1).output) is takes
-    assert advice not in run("cat", f"{tmp_path / 'x.zarr'}[0", "0", code=1).output
+        said = run(command, f"{tmp_path / 'x.zarr'}[0, 1:", code=1).output
+        assert (advice in said) is takes
+        assert ("selections are taken by tegula cat" in said) is (command in ("info", "head"))
+    said = run("cat", f"{tmp_path / 'x.zarr'}[0", "0", code=1).output
+    assert advice not in said
+    assert "selections are taken" not in said
     assert "closest name is 'x.zarr'" in run("info", f"{tmp_path / 'x.zarr'}[0", code=1).output
 
 

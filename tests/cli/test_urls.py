@@ -28,6 +28,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     "tree": [["{g}"]],
     "ls": [["{g}"], ["{g}", "-l"], ["{x}", "--json"]],
     "head": [["{x}"], ["{g}::y"]],
+    "tail": [["{x}"], ["{g}::y"]],
     "cat": [["{x}"], ["{g}::y[0]"]],
     "stats": [["{g}"]],
     "attrs": [["get", "{x}"], ["set", "{x}", "unit=m"], ["unset", "{x}", "unit"]],

@@ -269,3 +269,38 @@ def test_extensions_that_need_not_be_understood_are_ignored(changes: dict[str, A
 def test_extensions_that_must_be_understood_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(UnsupportedError):
         tegula.open(store_of(**changes))[...]
+
+
+GZIP = {"name": "gzip", "configuration": {"level": 1}}
+LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}
+BLOCK = [
+    {"name": "transpose", "configuration": {"order": [0]}}, {"name": "bytes", "configuration": {"endian": "big"}}, GZIP,
+]  # fmt: skip
+NESTING: dict[str, Any] = {
+    "sharding_indexed": lambda *more: [{"name": "sharding_indexed", "configuration": {
+        "chunk_shape": [2], "codecs": [LITTLE, GZIP, *more], "index_codecs": [LITTLE, *more]}}],
+    "conditional": lambda *more: [LITTLE, {"name": "conditional", "configuration": {"codecs": [*more, GZIP]}}],
+    "n5_default": lambda *more: [{"name": "n5_default", "configuration": {"codecs": [*BLOCK, *more]}}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("executor", ["kernel", "reference"])
+@pytest.mark.parametrize("outer", NESTING)
+def test_nested_codecs_that_need_not_be_understood_are_ignored(outer: str, executor: str) -> None:
+    values = np.repeat(np.arange(2, dtype="i4"), 5)
+    with tegula.config.configure(executor=executor):
+        store = store_of(codecs=NESTING[outer](OPTIONAL))
+        array = tegula.open(store, "r+")
+        array[...] = values
+        assert np.array_equal(tegula.open(store)[...], values)
+        array.attrs["kept"] = 1
+        assert json.loads(store.get("zarr.json"))["codecs"] == NESTING[outer](OPTIONAL)
+        assert tegula.check(store).findings == []
+        if outer != "conditional":  # whose bits count the ignored codec, too
+            plain = store_of(codecs=NESTING[outer]())
+            tegula.open(plain, "r+")[...] = values
+            assert [plain.get(key) for key in plain.list() if key != "zarr.json"] == [
+                store.get(key) for key in store.list() if key != "zarr.json"
+            ]
+        with pytest.raises((UnsupportedError, MetadataError), match=r"unknown codec .example.|at most one compressor"):
+            tegula.open(store_of(codecs=NESTING[outer]({"name": "example"})))[...]

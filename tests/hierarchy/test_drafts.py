@@ -398,3 +398,37 @@ def test_consolidated_metadata_leave_out_a_hierarchy_that_is_still_found(
         converted = MemoryStore()
         assert tegula.convert(known, converted, verify=True).ok
         assert tegula.compare(place, converted).equal
+
+
+@pytest.mark.parametrize("where", ["old", "n/deep/old"])
+@pytest.mark.parametrize("kind", ["memory", "local", "remote"])
+def test_zarr_python_reads_a_hierarchy_inside_of_a_group(old: Path, tmp_path: Path, where: str, kind: str) -> None:
+    place: Any = tmp_path / "outer" if kind == "local" else Remote() if kind == "remote" else MemoryStore()
+    group = tegula.create_group(place)
+    group["x"], group["n/deep/y"] = [1, 2, 3], [4]
+    tegula.copy(old, place, path=where)
+    plain = {name: getattr(node, "shape", None) for name, node in group.walk()}
+    store, values = tegula.zarr.store(place), expected(old)
+    found = zarr.open_group(store, mode="r", use_consolidated=False)
+    assert {name: getattr(node, "shape", None) for name, node in found.members(max_depth=None)} == plain
+    for inner in (f"{where}/g", f"{where}/g/a", "x", "n/deep/y"):  # each by a store that has seen nothing of it
+        fresh = zarr.open(tegula.zarr.store(place), path=inner, mode="r")
+        assert fresh.attrs.asdict() == tegula.open(place, path=inner).attrs.asdict()
+    for pipeline in ("zarr.core.codec_pipeline.BatchedCodecPipeline", "tegula.zarr.Pipeline"):
+        with zarr.config.set({"codec_pipeline.path": pipeline}):
+            array: Any = zarr.open_array(tegula.zarr.store(place), path=f"{where}/g/a", mode="r")
+            sent = pickle.loads(pickle.dumps(array)) if kind == "local" else array
+            for one in (array, sent, zarr.open_array(store, path=f"{where}/g/a", mode="r")):
+                assert np.array_equal(one[...], values)
+    for missing in (f"{where}/none", f"{where}/g/none", "none", "n/none/none"):
+        with pytest.raises(FileNotFoundError):
+            zarr.open(tegula.zarr.store(place), path=missing, mode="r")
+    before = contents(place) if kind == "local" else held(place)
+    writable: Any = zarr.open_group(store, mode="r+", use_consolidated=False)
+    with pytest.raises(ReadOnlyError):
+        writable[f"{where}/g/a"][0] = 1
+    with pytest.raises(ReadOnlyError):
+        writable[f"{where}/g"].attrs["new"] = 1
+    assert (contents(place) if kind == "local" else held(place)) == before
+    writable["x"][0] = 7
+    assert group["x"][0] == 7

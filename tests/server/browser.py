@@ -49,8 +49,10 @@ class Screen:
         self.context.set_default_timeout(PATIENCE)
         self.page = self.context.new_page()
         self.errors: list[str] = []
+        self.console: list[str] = []
         self.requests: list[str] = []
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", lambda said: said.type == "error" and self.console.append(said.text))
         self.page.on("request", lambda request: self.requests.append(request.url))
 
     def show(self, fragment: str = "", query: str = "") -> None:

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 import tegula
 from tegula.cli.program import app
-from tegula.server.guard import LOOPBACK, is_known_host, offered_tokens
+from tegula.server.guard import LOOPBACK, is_known_host, offered_tokens, origin_rules
 
 pytestmark = pytest.mark.once(executors="both")
 
@@ -114,6 +114,19 @@ def test_names_of_the_server() -> None:
     assert not is_known_host("localhost:80:80", LOOPBACK)
 
 
+def test_origins_are_checked() -> None:
+    for wrong, right in (("https://a.example/viewer", "https://a.example"), ("a.example", "https://example.org"),
+                         ("", "https://example.org"), ("https://*.example", "https://example.org"),
+                         ("http://a:80:90", "https://example.org")):  # fmt: skip
+        with pytest.raises(tegula.MetadataError, match=f"written as {re.escape(right)} ") as failed:
+            tegula.serve(tegula.create_group({}), port=0, allow_origins=(wrong,))
+        assert failed.value.field == "allow_origins"
+    assert origin_rules(("*", "http://[::1]:8080", "vscode-webview://a1")) == (
+        ("*", "http://[::1]:8080", "vscode-webview://a1"),
+        None,
+    )
+
+
 def test_tokens_of_odd_requests() -> None:
     assert offered_tokens(b"token=" + b"&a=1" * 500, {}, "tegula") == []
     assert offered_tokens(b"", {"cookie": 'tegula="unclosed; \x01'}, "tegula") in ([], [("cookie", '"unclosed')])
@@ -168,8 +181,38 @@ def test_the_command(tmp_path: Any) -> None:
             process.kill()
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize("allowed", [False, True])
+def test_the_command_names_viewers_and_what_lets_them_read(allowed: bool, tmp_path: Any) -> None:
+    tegula.save(tmp_path / "g.zarr", x=np.arange(3))
+    command = [sys.executable, "-m", "tegula", "serve", f"{tmp_path}/g.zarr", "--port", "0"]
+    site = "https://hms-dbmi.github.io"
+    command += ["--allow-origin", site] if allowed else []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            match = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())
+            assert match is not None
+            for origin in (site, site, match[0], "https://other.example", "\x1b[31m", "null"):
+                answer = ask(match[0], "/x/zarr.json", origin=origin)
+                is_allowed = allowed and origin == site
+                assert answer.headers.get("access-control-allow-origin") == (site if is_allowed else None)
+            process.send_signal(signal.SIGINT)
+            said = process.stderr.read()
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+    assert ("  vizarr              --allow-origin https://hms-dbmi.github.io\n" in said) is not allowed
+    assert said.count(f"a page of {site} may not read;") == (not allowed)
+    assert said.count("a page of") == (1 if allowed else 2)
+    assert "add --allow-origin https://other.example\n" in said
+    assert max(map(len, said.splitlines())) <= 120
+
+
 def test_what_the_command_prints_has_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    server = SimpleNamespace(open_url="http://127.0.0.1:1/", wait=lambda: None)
+    server = SimpleNamespace(open_url="http://127.0.0.1:1/", wait=lambda: None, on_refused=lambda _: None)
     monkeypatch.setattr("tegula.cli.commands.serve.start", lambda *_, **__: nullcontext(server))
     monkeypatch.setattr("tegula.cli.commands.serve.open_target", lambda *_, **__: nullcontext())
     result = CliRunner().invoke(app, ["serve", "https://me:secret@host/x.zarr?token=secret"])

@@ -204,27 +204,47 @@ def test_casts_have_tags_of_their_own(server: Any) -> None:
     assert len(tags) == 4
 
 
+def test_a_missing_value_may_be_an_empty_answer(server: Any) -> None:
+    """Browsers note other answers as errors, and chunks that are not stored are none."""
+    for target in ("/made/c/99", "/nosuch/zarr.json", "/as/float32/made/c/99"):
+        assert ask(server.url, target).status == 404
+        answer = ask(server.url, target, prefer="missing=empty")
+        assert (answer.status, answer.body, answer.headers["preference-applied"]) == (204, b"", "missing=empty")
+        assert ask(server.url, target, prefer="respond-async").status == 404
+    assert ask(server.url, CHUNK, prefer="missing=empty").body == ask(server.url, CHUNK).body
+    assert ask(server.url, "/-/info/nosuch", prefer="missing=empty").status == 404
+
+
 # --- other sites
 
 
 def test_pages_of_other_sites(server: Any) -> None:
-    theirs = ask(server.url, CHUNK, origin="https://example.org")
-    assert theirs.headers["access-control-allow-origin"] in ("*", "https://example.org")
-    ours = ask(server.url, CHUNK, origin="http://localhost:8888")
-    assert ours.headers["access-control-allow-origin"] in ("*", "http://localhost:8888")
-    exposed = ours.headers["access-control-expose-headers"].lower()
-    assert all(name in exposed for name in ("content-range", "etag", "content-length"))
-    asked = {"access_control_request_method": "GET", "access_control_request_headers": "range"}
-    preflight = ask(server.url, CHUNK, "OPTIONS", origin="http://localhost:8888", **asked)
-    assert preflight.status == 200
-    assert "range" in preflight.headers["access-control-allow-headers"].lower()
+    for origin in ("https://example.org", "http://localhost:8888", "http://127.0.0.1:1", "null", server.url):
+        for target in (CHUNK, "/", "/-/info/", "/-/values/made", "/nosuch"):
+            answer = ask(server.url, target, origin=origin)
+            assert "access-control-allow-origin" not in answer.headers
+            asked = {"access_control_request_method": "GET", "access_control_request_headers": "range"}
+            preflight = ask(server.url, target, "OPTIONS", origin=origin, **asked)
+            assert preflight.status == 400
+            assert "access-control-allow-origin" not in preflight.headers
 
 
-def test_pages_that_may_read() -> None:
-    with tegula.serve(tegula.create_group({}), port=0, allow_origins=("https://example.org",)) as server:
-        for origin, allowed in (("https://example.org", True), ("https://example.com", False)):
+@pytest.mark.parametrize("given", ["https://example.org", "https://Example.org/", "https://example.org:*", "*"])
+def test_pages_that_may_read(given: str) -> None:
+    with tegula.serve(tegula.create_group({}), port=0, allow_origins=(given,)) as server:
+        for origin, allowed in (("https://example.org", True), ("https://example.org:8", given.endswith("*")),
+                                ("https://example.com", given == "*"), ("https://example.org.evil.com", given == "*"),
+                                ("https://example.org:8.evil.com", given == "*")):  # fmt: skip
             answer = ask(server.url, "/zarr.json", origin=origin)
-            assert answer.headers.get("access-control-allow-origin") == (origin if allowed else None)
+            assert answer.headers.get("access-control-allow-origin") in ((origin, "*") if allowed else (None,))
+            if not allowed:
+                continue
+            exposed = answer.headers["access-control-expose-headers"].lower()
+            assert all(name in exposed for name in ("content-range", "etag", "content-length"))
+            asked = {"access_control_request_method": "GET", "access_control_request_headers": "range"}
+            preflight = ask(server.url, "/zarr.json", "OPTIONS", origin=origin, **asked)
+            assert preflight.status == 200
+            assert "range" in preflight.headers["access-control-allow-headers"].lower()
 
 
 # --- names

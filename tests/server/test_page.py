@@ -499,7 +499,14 @@ def test_the_about_tab_shows_shapes_codecs_and_chunks(screen: Screen) -> None:
         assert part in text.replace("\u202f", "")
     screen.show("#/climate")
     screen.page.wait_for_selector(".about table")
-    assert "time, lat, lon" in screen.page.inner_text(".about table")
+    sections = screen.page.locator(".about section.wide")
+    tables = {text.split("\n")[0].lower(): text for text in sections.all_inner_texts()}
+    assert [*tables] == ["coordinates", "variables", "attributes"]
+    for name, units in (("lat", "degrees_north"), ("lon", "degrees_east"), ("time", "days since 2020-01-01")):
+        assert f"\n{name}\t" in tables["coordinates"]
+        assert units in tables["coordinates"]
+    for part in ("t2m", "air temperature", "time, lat, lon", "6 × 7 × 9", "int16", "\tK\t"):
+        assert part in tables["variables"]
     screen.page.locator(".about table a", has_text="t2m").click()
     screen.until("d.path === 'climate/t2m'")
 
@@ -688,8 +695,10 @@ def test_a_view_of_a_member_has_its_coordinates(root: tegula.Group, browser: Any
 
 
 def test_nothing_is_asked_of_other_machines(screen: Screen, server: Any) -> None:
-    for path in ("", "climate/t2m", "cells", "names"):
+    for path in ("", "climate/t2m", "cells", "names", "scalar", "sparse", "sharded", "words", "sparse?tab=values"):
         screen.show(f"#/{path}")
         screen.page.wait_for_timeout(300)
+    screen.ready(".table")
+    assert screen.console == []  # although there are chunks that are not stored, and no neuroglancer
     assert all(url.startswith((server.url, "data:", "blob:", "about:")) for url in screen.requests)
     assert json.dumps(screen.errors) == "[]"

@@ -7,7 +7,7 @@ import pytest
 from tests.samples import recorded
 from tests.tensorstore.recorded_errors import check as check_error
 
-from tegula.tensorstore.index import dim_expressions, domain, output_maps, transform
+from tegula.tensorstore.index import domain, indexing, output_maps, transform
 
 pytestmark = pytest.mark.once(executors="none")
 
@@ -20,7 +20,7 @@ class ts:
     IndexDomain = domain.IndexDomain
     IndexTransform = transform.IndexTransform
     OutputIndexMap = output_maps.OutputIndexMap
-    d = dim_expressions.d
+    d = indexing.d
 
 
 CASES = recorded("golden_index")["cases"]

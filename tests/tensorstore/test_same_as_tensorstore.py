@@ -80,6 +80,75 @@ def test_a_cast_array_is_created_and_replaced(tmp_path: Path) -> None:
     assert ts.open(base).result().read().result().tolist() == [4.0] * 3
 
 
+# --- constraints inside of adapters
+
+_ZARR: dict[str, Any] = {"driver": "zarr", "kvstore": "memory://a/"}
+_VIEW = {"input_rank": 1, "output": [{"input_dimension": 0}, {"offset": 1}]}
+_IN_MEMORY = {"driver": "array", "array": [[1, 2], [3, 4]], "dtype": "int8"}
+_CAST = {"driver": "cast", "dtype": "int32"}
+_MEAN = {"driver": "downsample", "downsample_factors": [1, 2], "downsample_method": "mean"}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {**_CAST, "base": {**_ZARR, "rank": 2}},
+        {**_CAST, "rank": 2, "base": _ZARR},
+        {**_CAST, "rank": 2, "base": {**_ZARR, "rank": 3}},
+        {**_CAST, "rank": 2, "base": {**_ZARR, "schema": {"domain": {"shape": [2, 3, 4]}}}},
+        {**_CAST, "transform": {"input_rank": 2}, "base": _ZARR},
+        {**_CAST, "transform": {"input_rank": 2}, "base": {**_ZARR, "rank": 3}},
+        {**_CAST, "base": {**_ZARR, "transform": _VIEW}},
+        {**_CAST, "rank": 1, "base": {**_ZARR, "transform": _VIEW}},
+        {**_CAST, "rank": 2, "base": {**_ZARR, "transform": _VIEW}},
+        {**_CAST, "schema": {"domain": {"shape": [2, 3]}}, "base": _ZARR},
+        {**_CAST, "schema": {"fill_value": 3.5, "dimension_units": ["m"]}, "base": {**_ZARR, "dtype": "float32"}},
+        {**_CAST, "rank": 1, "base": _IN_MEMORY},
+        {**_MEAN, "rank": 3, "base": _ZARR},
+        {**_MEAN, "base": {**_ZARR, "rank": 2}},
+        {**_MEAN, "rank": 2, "base": {**_ZARR, "rank": 2}},
+        {**_MEAN, "base": {**_ZARR, "rank": 3}},
+        {"driver": "stack", "rank": 2, "layers": [{**_ZARR, "schema": {"domain": {"shape": [2]}}}]},
+    ],
+)
+def test_ranks_and_constraints_of_adapters(spec: Any) -> None:
+    assert outcome(lambda: ts.Spec(spec).to_json()) == outcome(lambda: peer.Spec(spec).to_json())
+
+
+def updated(module: ModuleType, spec: Any, options: dict[str, Any]) -> Any:
+    changed = module.Spec(spec)
+    changed.update(**options)
+    return changed.to_json()
+
+
+def test_a_cast_takes_constraints_for_its_base() -> None:
+    for options in ({"rank": 2}, {"rank": 3}, {"fill_value": 3}):
+        for spec in ({**_CAST, "base": _ZARR}, {**_CAST, "rank": 2, "base": _ZARR}):
+            mine, theirs = (outcome(partial(updated, module, spec, options)) for module in (ts, peer))
+            assert mine == theirs, (options, spec)
+    view = {"input_shape": [2], "output": [{"offset": 1, "input_dimension": 0, "stride": -1}]}
+    column = {**_IN_MEMORY, "transform": {"input_shape": [2], "output": _VIEW["output"]}}
+    for extra in ({}, {"transform": view}):
+        mine, theirs = (module.open({**_CAST, **extra, "base": column}).result() for module in (ts, peer))
+        assert mine.read().result().tolist() == theirs.read().result().tolist()
+        assert repr(mine.domain) == repr(theirs.domain)
+
+
+@pytest.mark.parametrize("units", [[], [None], ["m"], ["", None]])
+def test_dimension_units_of_zarr_v3(units: list[str | None]) -> None:
+    members = {"driver": "zarr3", "kvstore": "memory://a/"}
+    partial_metadata = {"attributes": {"dimension_units": units}}
+    whole = {**partial_metadata, "shape": [3] * len(units), "data_type": "int8"}
+    grid = {"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1] * len(units)}}}
+    for metadata in (partial_metadata, grid):
+        mine, theirs = (module.Spec({**members, "metadata": metadata}) for module in (ts, peer))
+        assert mine.to_json() == theirs.to_json()
+        assert mine.schema.to_json() == theirs.schema.to_json()
+        assert (mine.rank, repr(mine.dimension_units)) == (theirs.rank, repr(theirs.dimension_units))
+    mine, theirs = (module.open({**members, "metadata": whole}, create=True).result() for module in (ts, peer))
+    assert mine.spec().to_json() == theirs.spec().to_json()
+
+
 # --- batches
 
 _SOURCES: dict[str, Any] = {"number": 1, "list": [1, 2, 3], "array": np.zeros(3, np.int32)}

@@ -26,12 +26,12 @@ def _group(target: Any, format: str) -> Any:
     return g
 
 
-def _with_member(path: Path, member: dict[str, Any]) -> None:
+def _with_member(path: Path, member: dict[str, Any], name: str = "_NCZARR_ARRAY") -> None:
     """Write an array as netCDF did before 4.9.3, with a member in ``.zarray``."""
     g = tegula.create_group(path, format="zarr2")
     g.create_array("t", data=np.arange(4), attributes={"units": "K", "_NCZARR_ATTR": {"types": {}}})
     document = json.loads((path / "t/.zarray").read_bytes())
-    (path / "t/.zarray").write_text(json.dumps({**document, "_NCZARR_ARRAY": member}))
+    (path / "t/.zarray").write_text(json.dumps({**document, name: member}))
 
 
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])
@@ -82,16 +82,17 @@ def test_convert_writes_the_names_as_the_other_format_has_them(source: str, targ
     assert not any("nczarr" in name for name in [*a.metadata.attributes, *tegula.open(other).metadata.attributes])
 
 
+@pytest.mark.parametrize("name", ["_NCZARR_ARRAY", "_nczarr_array"])
 @pytest.mark.parametrize("member", [{"dimrefs": ["/time"], "storage": "chunked"}, {"dimension_references": ["/time"]}])
-def test_a_member_of_the_document_names_the_dimensions(tmp_path: Path, member: dict[str, Any]) -> None:
-    _with_member(tmp_path / "x.zarr", member)
+def test_a_member_of_the_document_names_the_dimensions(tmp_path: Path, member: dict[str, Any], name: str) -> None:
+    _with_member(tmp_path / "x.zarr", member, name)
     a = tegula.open(tmp_path / "x.zarr")["t"]
     assert a.dimension_names == ("time",)
     assert a.attrs.asdict() == {"units": "K"}
     a = tegula.open(tmp_path / "x.zarr", mode="r+")["t"]
     a.append(np.arange(2))
     assert tegula.open(tmp_path / "x.zarr")["t"].dimension_names == ("time",)
-    assert json.loads((tmp_path / "x.zarr/t/.zarray").read_bytes())["_NCZARR_ARRAY"] == member
+    assert json.loads((tmp_path / "x.zarr/t/.zarray").read_bytes())[name] == member
 
 
 def test_members_of_documents_are_read_as_xarray_reads_them(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as npst
 import tegula
 from tegula.metadata.data_types import as_data_type
 from tegula.zarr3_view import casting
-from tegula.zarr3_view.casting import CASTS, CastArray, cast, suggested_cast
+from tegula.zarr3_view.casting import CASTS, PARTS, CastArray, cast, suggested_cast
 
 NUMBERS = ["?", "i1", ">i2", "i4", "i8", "u1", "u2", ">u4", "u8", "f2", "f4", ">f8"]
 
@@ -40,6 +40,21 @@ def test_dates_become_seconds(unit: str) -> None:
     dates = np.array(["1970-01-01", "2020-03-01", "NaT", "1901-05-06"], f"M8[{unit}]")
     expected = (dates.astype("M8[s]") - np.datetime64(0, "s")) / np.timedelta64(1, "s")
     assert np.allclose(cast(dates, np.dtype("f8")), expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", ["c8", ">c8", "c16"])
+def test_complex_numbers_are_shown_by_their_parts(dtype: str) -> None:
+    random = np.random.default_rng(0)
+    values = (random.normal(size=10) + 1j * random.normal(size=10)).astype(dtype)
+    array = tegula.create_array({}, data=values, chunks=4, fill_value=3 + 4j)
+    for name, part in PARTS.items():
+        shown = CastArray(array, name)
+        assert shown.dtype == ("<f4" if values.itemsize == 8 else "<f8")
+        assert shown.described.fill_value == np.asarray(part(np.array(3 + 4j)), shown.dtype)
+        read = tegula.open({"zarr.json": shown.document, **{f"c/{at}": shown.chunk((at,)) for at in range(3)}})
+        assert np.array_equal(read[:], part(values).astype(shown.dtype))
+    with pytest.raises(tegula.UnsupportedError, match="only complex numbers have a phase"):
+        CastArray(tegula.create_array({}, data=[1.0]), "phase")
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ export function about(node: Node, info: Info): HTMLElement {
     grid && h("section", {}, h("h2", {}, "Chunk grid"), grid, h("p", { class: "note" }, legend(info))),
     codecs.length > 0 &&
       h("section", {}, h("h2", {}, "Codecs"), h("ol", { class: "codecs" }, ...codecs.map(codecItem))),
-    members(node),
-    attributes(node.attributes),
+    ...members(node),
+    attributes(node.listing.attributes),
   );
 }
 
@@ -109,36 +109,59 @@ function codecItem(codec: Codec): HTMLElement {
   );
 }
 
-function members(node: Node): HTMLElement | null {
+/** Return the members of a group in tables: coordinates, what they are coordinates of, and groups. */
+function members(node: Node): HTMLElement[] {
   const all = node.listing.members;
-  if (all.length === 0) return null;
   const prefix = node.path === "" ? "" : `${node.path}/`;
-  const rows = all.map((member) => memberRow(prefix, member));
-  const heads = ["Name", "Dimensions", "Shape", "Type", "Size"].map((name) => h("th", { scope: "col" }, name));
+  const arrays = all.filter(({ kind }) => kind === "array");
+  const coordinates = arrays.filter(({ coordinate }) => coordinate);
+  const variables = arrays.filter(({ coordinate }) => !coordinate);
+  const others = all.filter(({ kind }) => kind !== "array");
+  const name = coordinates.length > 0 ? "Variables" : others.length > 0 ? "Arrays" : "Members";
+  const sections = [
+    section("Coordinates", coordinates, prefix),
+    section(node.kind === "table" ? "Columns" : name, variables, prefix),
+    section(arrays.length > 0 ? "Groups" : "Members", others, prefix),
+  ].filter((found) => found !== null);
+  if (node.listing.truncated)
+    sections.push(h("p", { class: "note" }, "There are more members; search for their names."));
+  return sections;
+}
+
+/** The columns of a table of members: head and cell. */
+const COLUMNS: readonly (readonly [string, (member: Member) => string])[] = [
+  ["Long name", (member) => member.conventions?.title ?? ""],
+  ["Dimensions", (member) => (member.dimension_names ?? []).map((name) => name ?? "–").join(", ")],
+  ["Shape", lengths],
+  ["Type", (member) => (member.kind === "array" ? (member.dtype ?? "") : member.kind)],
+  ["Units", (member) => member.conventions?.units ?? ""],
+  ["Size", (member) => (member.nbytes == null ? "" : bytes(member.nbytes))],
+];
+
+function lengths(member: Member): string {
+  return member.rows != null ? `${grouped(member.rows)} rows` : member.shape ? shape(member.shape) : "";
+}
+
+/** Return a table of members, with the columns in which one of them has something. */
+function section(title: string, all: readonly Member[], prefix: string): HTMLElement | null {
+  if (all.length === 0) return null;
+  const columns = COLUMNS.filter(([, text]) => all.some((member) => text(member) !== ""));
+  const heads = ["Name", ...columns.map(([name]) => name)].map((name) => h("th", { scope: "col" }, name));
+  const rows = all.map((member) => memberRow(prefix, member, columns));
   return h(
     "section",
     { class: "wide" },
-    h("h2", {}, node.kind === "table" ? "Columns" : "Members"),
-    h("table", {}, h("thead", {}, h("tr", {}, ...heads)), h("tbody", {}, ...rows)),
-    node.listing.truncated && h("p", { class: "note" }, "There are more; search for their names."),
+    h("h2", {}, title),
+    h("div", { class: "wide-table" }, h("table", {}, h("thead", {}, h("tr", {}, ...heads)), h("tbody", {}, ...rows))),
   );
 }
 
-function memberRow(prefix: string, member: Member): HTMLElement {
+function memberRow(prefix: string, member: Member, columns: typeof COLUMNS): HTMLElement {
   const path = `${prefix}${member.name}`.split("/").map(encodeURIComponent).join("/");
-  const link = h("a", { href: `#/${path}` }, member.name);
-  if (member.kind === "unreadable")
-    return h("tr", { class: "failed" }, h("th", { scope: "row" }, link), h("td", { colspan: 4 }, member.error ?? ""));
-  const kind = member.kind === "array" ? (member.dtype ?? "") : member.kind;
-  const lengths = member.rows != null ? `${grouped(member.rows)} rows` : member.shape ? shape(member.shape) : "";
-  const size = member.nbytes == null ? "" : bytes(member.nbytes);
-  const names = (member.dimension_names ?? []).map((name) => name ?? "–").join(", ");
-  return h(
-    "tr",
-    {},
-    h("th", { scope: "row" }, link),
-    ...[names, lengths, kind, size].map((value) => h("td", {}, value)),
-  );
+  const name = h("th", { scope: "row" }, h("a", { href: `#/${path}` }, member.name));
+  return member.kind === "unreadable"
+    ? h("tr", { class: "failed" }, name, h("td", { colspan: columns.length }, member.error ?? ""))
+    : h("tr", {}, name, ...columns.map(([, text]) => h("td", {}, text(member))));
 }
 
 function attributes(all: Readonly<Record<string, unknown>>): HTMLElement | null {

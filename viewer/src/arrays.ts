@@ -4,10 +4,11 @@ import * as zarr from "zarrita";
 import type { Attributes } from "./cf.ts";
 import { compareChecksums } from "./checksums.ts";
 import type { Chunk, Request } from "./chunks.ts";
-import { type Document, castFor, typeName } from "./documents.ts";
+import { type Document, castFor, isComplex, typeName } from "./documents.ts";
 import { product } from "./format.ts";
 import { parseNpy } from "./npy.ts";
 import { type Server, escaped } from "./server.ts";
+import type { Part } from "./state.ts";
 
 compareChecksums();
 
@@ -36,8 +37,8 @@ class ArrayStore {
 
   async get(key: string, options?: { signal?: AbortSignal }): Promise<Uint8Array | undefined> {
     if (key === "/zarr.json") return this.document;
-    const answer = await this.server.get(this.url(key), {}, options?.signal, [404]);
-    return answer.status === 404 ? undefined : new Uint8Array(await answer.arrayBuffer());
+    const answer = await this.server.maybe(`${this.prefix}${key}`, {}, options?.signal);
+    return answer === undefined ? undefined : new Uint8Array(await answer.arrayBuffer());
   }
 
   async getRange(
@@ -48,13 +49,9 @@ class ArrayStore {
     const suffix = "suffixLength" in range;
     const bytes = suffix ? `-${range.suffixLength}` : `${range.offset}-${range.offset + range.length - 1}`;
     // the index of a shard is shared by all requests for its chunks, so it is read to its end
-    const answer = await this.server.get(
-      this.url(key),
-      { Range: `bytes=${bytes}` },
-      suffix ? undefined : options?.signal,
-      [404],
-    );
-    if (answer.status === 404) return undefined;
+    const headers = { Range: `bytes=${bytes}` };
+    const answer = await this.server.maybe(`${this.prefix}${key}`, headers, suffix ? undefined : options?.signal);
+    if (answer === undefined) return undefined;
     const found = new Uint8Array(await answer.arrayBuffer());
     const whole = answer.status !== 206;
     const part = !whole
@@ -68,16 +65,17 @@ class ArrayStore {
     }
     return part;
   }
-
-  private url(key: string): string {
-    return this.server.url(`${this.prefix}${key}`);
-  }
 }
 
 /** Open an array of numbers or times. */
-export async function openArray(server: Server, path: string, document: Document): Promise<NumberArray> {
-  if (document.chunk_grid.name !== "regular") return byPieces(server, path, document);
-  const cast = castFor(document);
+export async function openArray(
+  server: Server,
+  path: string,
+  document: Document,
+  part: Part = "magnitude",
+): Promise<NumberArray> {
+  const cast = isComplex(document) ? part : castFor(document);
+  if (document.chunk_grid.name !== "regular" && !isComplex(document)) return byPieces(server, path, document);
   const prefix = cast === null ? escaped(path) : `-/as/${cast}/${escaped(path)}`;
   const shown = cast === null ? document : await server.json<Document>(`${prefix}/zarr.json`);
   const array = await zarr.open.v3(zarr.root(new ArrayStore(server, prefix, shown)), { kind: "array" });

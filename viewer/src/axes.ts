@@ -3,6 +3,7 @@
 import { date } from "./calendars.ts";
 import type { Meaning } from "./cf.ts";
 import { svg } from "./dom.ts";
+import type { Limits } from "./limits.ts";
 import { type Coordinates, positions, ticks } from "./ticks.ts";
 
 export interface Box {
@@ -110,10 +111,11 @@ export function valueTicks(low: number, high: number, most: number, says: Meanin
   });
 }
 
-/** Draw guides and ticks of values left of a box. */
-export function valuesLeft(box: Box, low: number, high: number, says: Meaning, name: string): SVGElement[] {
+/** Draw guides and ticks of values left of a box, if there are any. */
+export function valuesLeft(box: Box, limits: Limits | null, says: Meaning, name: string): SVGElement[] {
   const { left, top, width, height } = box;
-  const parts = valueTicks(low, high, height / 36, says).flatMap(({ value, label }) => {
+  const { low, high } = limits ?? { low: 0, high: 1 };
+  const parts = (limits === null ? [] : valueTicks(low, high, height / 36, says)).flatMap(({ value, label }) => {
     const y = top + height * (1 - (value - low) / (high - low));
     return [svg("path", { class: "guide", d: `M${left} ${y}h${width}` }), ...stacked(left - 9, y, label)];
   });

@@ -108,7 +108,8 @@ export class ColourPanel {
       [this.low, drawn.limits.low],
       [this.high, drawn.limits.high],
     ] as const) {
-      if (document.activeElement !== field) field.value = String(Number(value.toPrecision(6)));
+      if (document.activeElement !== field)
+        field.value = Number.isNaN(value) ? "" : String(Number(value.toPrecision(6)));
     }
     this.auto.setAttribute("aria-pressed", String(limits === null));
     this.fill.checked = this.image.fillIsMissing();
@@ -135,7 +136,8 @@ export class ColourPanel {
 
   /** Hold the limits of now, or let them follow what is shown. */
   toggle(): void {
-    const now = this.image.present?.limits ?? null;
+    const shown = this.image.present?.limits;
+    const now = shown === undefined || Number.isNaN(shown.low) ? null : shown;
     this.context.model.set({ limits: this.context.model.state.limits === null ? now : null });
   }
 

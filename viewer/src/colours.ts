@@ -50,7 +50,7 @@ export function table(name: string, reversed = false): Uint8Array {
 
 /** Return which of the 256 colours stands for a value between limits. */
 export function level(value: number, low: number, high: number): number {
-  if (high <= low) return value > low ? 255 : value < low ? 0 : 127;
+  if (!(high > low)) return value > low ? 255 : value < low ? 0 : 127;
   const at = Math.floor(((value - low) / (high - low)) * 256);
   return at < 0 ? 0 : at > 255 ? 255 : at;
 }

@@ -51,8 +51,8 @@ export class Comparison {
 
   /** Show what the state names beside a source. */
   show(source: Source | null): void {
-    const { other } = this.context.model.state;
-    const key = source === null || other === null ? "" : `${source.node.path}\n${other}`;
+    const { other, part } = this.context.model.state;
+    const key = source === null || other === null ? "" : `${source.node.path}\n${other}\n${part}`;
     if (key !== this.asked || source !== this.source) {
       this.asked = key;
       this.source = source;
@@ -67,7 +67,7 @@ export class Comparison {
     const { server, nodes } = this.context;
     const found = await nodes
       .read(path)
-      .then((node) => openSource(server, nodes, node))
+      .then((node) => openSource(server, nodes, node, this.context.model.state.part))
       .catch((error: Error) => error);
     if (this.asked !== key || this.source !== source) return;
     if (found instanceof Error || found === null) {

@@ -54,7 +54,12 @@ export function timeKind(document: Document): "date" | "duration" | null {
 /** Return whether elements are numbers, or are shown as numbers. */
 export function isNumeric(document: Document): boolean {
   const name = typeName(document);
-  return NUMBERS.includes(name) || SMALL.test(name) || hasSeconds(document);
+  return NUMBERS.includes(name) || SMALL.test(name) || hasSeconds(document) || isComplex(document);
+}
+
+/** Return whether elements have a magnitude and a phase. */
+export function isComplex(document: Document): boolean {
+  return ["complex64", "complex128"].includes(typeName(document));
 }
 
 /** Return whether elements are times that can be told in seconds: years and months of durations can't. */

@@ -19,7 +19,7 @@ const STYLE =
   "text{font:12px system-ui,sans-serif;fill:#444}text.name{font-size:13px;fill:#111}" +
   "text.heading{font-size:15px;fill:#111}.edge,.tick{fill:none;stroke:#555}.guide{fill:none;stroke:#ddd}" +
   ".curve{fill:none;stroke:#0f766e;stroke-width:1.4;stroke-linejoin:round;stroke-linecap:round}" +
-  ".cross{display:none}.scale text{fill:#fff;stroke:#000;stroke-width:2.5;paint-order:stroke}" +
+  ".dot{fill:#0f766e}.cross{display:none}.scale text{fill:#fff;stroke:#000;stroke-width:2.5;paint-order:stroke}" +
   ".scale path{stroke:#fff;stroke-width:3}.scale .under{stroke:#000;stroke-width:5}";
 /** Where the box of a figure lies. */
 export const [LEFT, TOP] = [84, 62] as const;
@@ -151,6 +151,7 @@ function cut(picture: ImageData, x: Range, y: Range): string {
 /** Draw the bar of a colour map with the values that its colours stand for. */
 function colourBar(box: Box, key: Colours, says: Meaning): SVGElement[] {
   const { map, reversed, norm, limits } = key;
+  if (Number.isNaN(limits.low)) return []; // there are no values
   const id = `bar${bars++}`; // figures may stand beside each other
   const colours = table(map, reversed);
   const left = box.left + box.width + 22;

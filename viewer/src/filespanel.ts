@@ -5,6 +5,7 @@ import type { Context } from "./context.ts";
 import { h, replace } from "./dom.ts";
 import { showCode } from "./codewindow.ts";
 import { isInDataset } from "./datasets.ts";
+import { isComplex } from "./documents.ts";
 import { type Shown, fileLink, selection, shownOf } from "./downloads.ts";
 import type { LineView } from "./line.ts";
 import { type Reading, program } from "./program.ts";
@@ -44,7 +45,7 @@ export class FilesPanel {
     if (this.key === key) return;
     this.key = key;
     this.build(source);
-    if (source.shape.length >= 3 && source.node.document !== null) void this.offerNeuroglancer(source.node.path, key);
+    if (source.shape.length >= 3 && source.node.listing.neuroglancer) this.offerNeuroglancer(source.node.path);
   }
 
   private build(source: Source): void {
@@ -86,6 +87,7 @@ export class FilesPanel {
       listing,
       shown: this.shown(source),
       fill: (model.state.fill ?? source.marksMissing) ? (source.fill ?? null) : null,
+      part: source.node.document !== null && isComplex(source.node.document) ? model.state.part : null,
       swapped: this.tab === "image" && across < down,
       inDataset: await isInDataset(nodes, listing),
     };
@@ -95,11 +97,9 @@ export class FilesPanel {
     void this.statistics.show(this.path, "Statistics of what is shown", this.selection());
   }
 
-  /** Offer neuroglancer for a volume, if the server has it. */
-  private async offerNeuroglancer(path: string, key: string): Promise<void> {
+  /** Offer neuroglancer for a volume. */
+  private offerNeuroglancer(path: string): void {
     const url = this.context.server.url("-/neuroglancer/open", { path }, true);
-    const found = await this.context.server.exists("-/neuroglancer/open", { path });
-    if (!found || this.key !== key) return;
     const options = { class: "button", href: url, target: "_blank", rel: "noopener" };
     this.element.append(h("a", options, "Open in neuroglancer"));
   }

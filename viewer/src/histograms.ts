@@ -46,9 +46,9 @@ export class HistogramView {
     });
     const span = found.high - found.low || 1;
     const toX = (value: number): number => Math.min(WIDE, Math.max(0, ((value - found.low) / span) * WIDE));
-    const marks = [limits.low, limits.high].map((value) =>
-      svg("path", { class: "limit", d: `M${toX(value)} 0v${HIGH}` }),
-    );
+    const marks = [limits.low, limits.high]
+      .filter(Number.isFinite)
+      .map((value) => svg("path", { class: "limit", d: `M${toX(value)} 0v${HIGH}` }));
     const [low, high] = ends ?? [number(found.low, 4), number(found.high, 4)];
     const label = (x: number, anchor: string, text: string): SVGElement =>
       svg("text", { x, y: HIGH + 12, "text-anchor": anchor }, text);

@@ -8,7 +8,7 @@ import { type Figure, imageFigure } from "./figure.ts";
 import { bytes, grouped, product } from "./format.ts";
 import { Frame, isFlipped } from "./frame.ts";
 import { Layers, type Lookup, type Plane, isComposite, planesOf, throughAxis } from "./layers.ts";
-import { type Limits, centred, robust, sample } from "./limits.ts";
+import { type Limits, NO_LIMITS, centred, robust, sample } from "./limits.ts";
 import { drawable } from "./norms.ts";
 import { choose } from "./ome.ts";
 import { type Light, paint, paintLights } from "./painting.ts";
@@ -41,7 +41,7 @@ export class ImageView {
   private drawn: Drawn | null = null;
   private allowed = "";
   private sampled = 0;
-  private automatic: Limits = { low: 0, high: 1 };
+  private automatic = NO_LIMITS;
   readonly redraw = eachFrame(() => this.draw());
   readonly repaint = eachFrame(() => this.paint());
   /** Called after each painting. */
@@ -62,6 +62,7 @@ export class ImageView {
 
   /** Show a source, or nothing. */
   show(source: Source | null): void {
+    if (source !== this.source) this.automatic = NO_LIMITS;
     this.source = source;
     this.drawn = null;
     if (source === null) this.context.loader.want(this.name, [], () => {});
@@ -182,7 +183,9 @@ export class ImageView {
     if (others !== null && (own === null || (own.low <= others.high && own.high >= others.low))) return others;
     if (again && first !== undefined) {
       const found = this.robust(first, norm === "log");
+      const { done, wanted } = this.progress;
       if (found !== null) this.automatic = map === "diverging" && norm !== "log" ? centred(found) : found;
+      else if (done === wanted) this.automatic = NO_LIMITS;
     }
     return drawable(norm, this.automatic);
   }

@@ -11,14 +11,23 @@ export interface Histogram {
   readonly counts: readonly number[];
 }
 
-/** Return at most `most` of the values that are shown, evenly spaced. */
+/** Limits where there is no value. */
+export const NO_LIMITS: Limits = { low: NaN, high: NaN };
+
+/** Return at most `most` of the values that are shown, evenly spaced; all of them if they are few, wherever they are. */
 export function sample(values: Float64Array, shown: (at: number) => boolean, most = 20000): Float64Array {
-  const step = Math.max(1, Math.floor(values.length / most));
+  let count = 0;
+  for (let at = 0; at < values.length; at++) if (shown(at)) count += 1;
+  const step = Math.max(1, Math.ceil(count / most));
   // a step that shares a factor with the width of an image would look at a few columns only
   const stride = step > 1 ? step | 1 : 1;
-  const found: number[] = [];
-  for (let at = 0; at < values.length; at += stride) if (shown(at)) found.push(values[at]!);
-  return Float64Array.from(found);
+  const found = new Float64Array(Math.ceil(count / stride));
+  for (let at = 0, seen = 0; at < values.length; at++) {
+    if (!shown(at)) continue;
+    if (seen % stride === 0) found[seen / stride] = values[at]!;
+    seen += 1;
+  }
+  return found;
 }
 
 /** Return limits that leave out the given share of the values at each end; `null` without finite values. */

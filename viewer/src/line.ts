@@ -137,14 +137,14 @@ export class LineView {
   private paint(): void {
     const { source, columns } = this;
     if (source === null || columns === null) return;
-    const range = extent(columns) ?? { low: 0, high: 1 };
+    const found = extent(columns);
     this.plot.setAttribute("viewBox", `0 0 ${this.element.clientWidth} ${this.element.clientHeight}`);
     replace(this.plot, ...this.parts(this.box));
     const { done, wanted, errors } = this.progress;
     Object.assign(this.plot.dataset, {
       state: done < wanted ? "loading" : "ready",
-      low: range.low,
-      high: range.high,
+      low: found?.low ?? NaN,
+      high: found?.high ?? NaN,
       errors: errors.length,
       axis: this.axis,
       start: this.start,
@@ -153,13 +153,14 @@ export class LineView {
     });
     this.plot.setAttribute(
       "aria-label",
-      `Line along ${source.coordinates[this.axis]!.name}, from ${number(range.low)} to ${number(range.high)}`,
+      `Line along ${source.coordinates[this.axis]!.name}, ${found === null ? "without values" : `from ${number(found.low)} to ${number(found.high)}`}`,
     );
   }
 
   /** Return the line with its axes, for the page or a figure. */
   private parts(box: Box): SVGElement[] {
-    const range = extent(this.columns!) ?? { low: 0, high: 1 };
+    const found = extent(this.columns!);
+    const range = found ?? { low: 0, high: 1 };
     const pad = (range.high - range.low) * 0.05 || Math.abs(range.high) * 0.05 || 1;
     const [low, high] = [range.low - pad, range.high + pad];
     const { top, left, height } = box;
@@ -170,8 +171,8 @@ export class LineView {
     return [
       edge(box),
       ...axisBelow(box, source.coordinates[axis]!, { start: this.start, scale: this.scale, length: this.length }),
-      ...valuesLeft(box, low, high, source.meaning(false), name),
-      this.curve(toX, toY),
+      ...valuesLeft(box, found && { low, high }, source.meaning(false), name),
+      ...this.curve(toX, toY),
       ...this.mark(box, toX),
     ];
   }
@@ -185,22 +186,31 @@ export class LineView {
   }
 
   /** Draw the columns as one path: a line where elements are wide, bars from least to greatest where they are not. */
-  private curve(toX: (at: number) => number, toY: (value: number) => number): SVGElement {
+  private curve(toX: (at: number) => number, toY: (value: number) => number): SVGElement[] {
     const { edges, low, high, states } = this.columns!;
+    const place = (column: number): number =>
+      this.scale > 1 ? toX(edges[column]! + 0.5) : toX(this.start) + column + 0.5;
     const parts: string[] = [];
-    let pen = false;
-    for (let column = 0; column < states.length; column++) {
+    const dots: SVGElement[] = [];
+    let [begin, top, bottom] = [-1, 0, 0]; // of the values between missing ones
+    for (let column = 0; column <= states.length; column++) {
       if (states[column] !== 1 || !Number.isFinite(low[column]!) || !Number.isFinite(high[column]!)) {
-        pen = false;
+        // too short to be seen as a line
+        if (begin >= 0 && bottom - top < 2 && column - begin <= (this.scale > 1 ? 1 : 3)) {
+          const x = (place(begin) + place(column - 1)) / 2;
+          dots.push(svg("circle", { class: "dot", cx: x.toFixed(1), cy: ((top + bottom) / 2).toFixed(1), r: 2.5 }));
+        }
+        begin = -1;
         continue;
       }
-      const [top, bottom] = [toY(high[column]!).toFixed(1), toY(low[column]!).toFixed(1)];
-      if (this.scale > 1)
-        parts.push(`${pen ? "L" : "M"}${toX(edges[column]! + 0.5).toFixed(1)} ${top}${pen ? "" : "h.01"}`);
-      else parts.push(`${pen ? "L" : "M"}${toX(this.start) + column + 0.5} ${bottom}V${top}`);
-      pen = true;
+      const [upper, lower] = [toY(high[column]!), toY(low[column]!)];
+      [top, bottom] = begin < 0 ? [upper, lower] : [Math.min(top, upper), Math.max(bottom, lower)];
+      const move = begin < 0 ? "M" : "L";
+      if (this.scale > 1) parts.push(`${move}${place(column).toFixed(1)} ${upper.toFixed(1)}`);
+      else parts.push(`${move}${place(column)} ${lower.toFixed(1)}V${upper.toFixed(1)}`);
+      if (begin < 0) begin = column;
     }
-    return svg("path", { class: "curve", d: parts.join("") });
+    return [svg("path", { class: "curve", d: parts.join("") }), ...dots];
   }
 
   private mark({ left, top, width, height }: Box, toX: (at: number) => number): SVGElement[] {

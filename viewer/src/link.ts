@@ -2,7 +2,7 @@
 
 import { NAMES } from "./colours.ts";
 import { NORMS } from "./norms.ts";
-import { INITIAL, type State, TABS } from "./state.ts";
+import { INITIAL, PARTS, type State, TABS } from "./state.ts";
 
 const short = (value: number): string => String(Number(value.toPrecision(10)));
 
@@ -33,6 +33,10 @@ export function fragment(state: State): string {
   add("difference", state.difference ? "1" : null);
   add("row", state.row > 0 ? String(state.row) : null);
   add("column", state.column > 0 ? String(state.column) : null);
+  add("part", state.part === INITIAL.part ? null : state.part);
+  const { where, sort, descending } = state.query;
+  add("where", where === "" ? null : encodeURIComponent(where));
+  add(descending ? "falling" : "rising", sort === "" ? null : encodeURIComponent(sort));
   return `#/${escapedPath(state.path)}${parts.length > 0 ? `?${parts.join("&")}` : ""}`;
 }
 
@@ -85,6 +89,12 @@ export function parse(text: string): State {
     difference: found.get("difference") === "1",
     row: natural(numbers("row", 1))?.[0] ?? 0,
     column: natural(numbers("column", 1))?.[0] ?? 0,
+    part: PARTS.find((part) => part === found.get("part")) ?? INITIAL.part,
+    query: {
+      where: unescaped(found.get("where") ?? ""),
+      sort: unescaped(found.get("falling") ?? found.get("rising") ?? ""),
+      descending: found.has("falling"),
+    },
   };
 }
 

@@ -3,7 +3,7 @@
 import type { Attributes } from "./cf.ts";
 import { type Document, isNumeric } from "./documents.ts";
 import { type Pyramid, pyramid } from "./ome.ts";
-import { type Listing, type Server, ServerError, escaped } from "./server.ts";
+import { type Listing, type Server, escaped, parsed } from "./server.ts";
 import type { Tab } from "./state.ts";
 
 export interface Node {
@@ -55,13 +55,9 @@ export class Nodes {
 
   /** Return the document of an array in Zarr v3. */
   async document(path: string, signal?: AbortSignal): Promise<Document | null> {
-    try {
-      const found = await this.server.json<Document>(`${escaped(path)}/zarr.json`.replace(/^\//, ""), {}, signal);
-      return found.node_type === "array" ? found : null;
-    } catch (error) {
-      if (error instanceof ServerError && error.status === 404) return null;
-      throw error;
-    }
+    const answer = await this.server.maybe(`${escaped(path)}/zarr.json`.replace(/^\//, ""), {}, signal);
+    const found = answer === undefined ? null : (parsed(await answer.text()) as Document);
+    return found?.node_type === "array" ? found : null;
   }
 
   /** Return all that is known of a node. */

@@ -12,6 +12,7 @@ import { isComposite } from "./layers.ts";
 import { LineView } from "./line.ts";
 import { listen as listenLine } from "./linegestures.ts";
 import { type Node, shapeOf, tabs } from "./nodes.ts";
+import { PartPanel } from "./partpanel.ts";
 import { ProgressView } from "./progress.ts";
 import { Sliders, type Sliding } from "./sliders.ts";
 import { type Source, nameAxes, openSource } from "./source.ts";
@@ -27,6 +28,7 @@ export class Page {
   readonly images: ImageTab;
   readonly sliders: Sliders;
   readonly colours: ColourPanel;
+  private readonly parts: PartPanel;
   private readonly line: LineView;
   private readonly readout = h("output", { class: "readout" });
   private readonly lineTab: HTMLElement;
@@ -51,6 +53,7 @@ export class Page {
     this.tree = new TreeView(context);
     this.images = new ImageTab(context);
     this.sliders = new Sliders(context);
+    this.parts = new PartPanel(context);
     this.colours = new ColourPanel(context, this.images.image);
     this.values = new ValuesTab(context);
     this.compare = new ComparePanel(context, this.images.comparison);
@@ -71,6 +74,7 @@ export class Page {
     this.side = h(
       "aside",
       { class: "side", "aria-label": "Controls" },
+      this.parts.element,
       this.sliders.element,
       this.colours.element,
       this.compare.element,
@@ -99,7 +103,7 @@ export class Page {
   }
 
   private changed(state: State, before: State): void {
-    if (state.path !== before.path) void this.load();
+    if (state.path !== before.path || state.part !== before.part) void this.load();
     else if (this.node === null || !this.settle(this.node, this.source)) this.render();
   }
 
@@ -108,14 +112,14 @@ export class Page {
     this.loading?.abort();
     const controller = new AbortController();
     this.loading = controller;
-    const { path } = this.context.model.state;
+    const { path, part } = this.context.model.state;
     [this.node, this.source] = [null, null];
     this.render();
     this.head(path);
     try {
       const node = await this.context.nodes.read(path, controller.signal);
       const draws = tabs(node).some((tab) => tab === "image" || tab === "line");
-      const source = draws ? await openSource(this.context.server, this.context.nodes, node) : null;
+      const source = draws ? await openSource(this.context.server, this.context.nodes, node, part) : null;
       if (controller.signal.aborted) return;
       [this.node, this.source] = [node, source];
       if (!this.settle(node, source)) this.render();
@@ -189,6 +193,7 @@ export class Page {
     this.colours.element.hidden = tab !== "image";
     this.colours.show(source);
     this.compare.show(tab === "image" ? source : null);
+    this.parts.show(tab === "image" || tab === "line" ? node : null);
     if (node !== null) this.head(node.path, node);
     if (tab === "about" && node !== null && this.aboutTab.dataset.path !== node.path) {
       this.aboutTab.dataset.path = node.path;

@@ -2,9 +2,17 @@
 
 import type { Shown } from "./downloads.ts";
 import type { Listing } from "./server.ts";
+import type { Part } from "./state.ts";
 
 export const LIBRARIES = ["tegula", "xarray", "zarr"] as const;
 export type Library = (typeof LIBRARIES)[number];
+
+const COMPLEX: Record<Part, (name: string) => string> = {
+  magnitude: (name) => `np.abs(${name})`,
+  phase: (name) => `np.angle(${name})`,
+  real: (name) => `${name}.real`,
+  imaginary: (name) => `${name}.imag`,
+};
 
 /** An array, and what is shown of it. */
 export interface Reading {
@@ -12,6 +20,8 @@ export interface Reading {
   readonly shown: Shown;
   /** A fill value that marks missing elements although no attribute says so. */
   readonly fill: number | null;
+  /** What is shown of complex numbers; `null` if the elements are none. */
+  readonly part: Part | null;
   /** Whether the axis across comes before the axis down. */
   readonly swapped: boolean;
   /** Whether the arrays of its group are a data set, with coordinates. */
@@ -40,12 +50,13 @@ function imports(text: string): string {
 }
 
 function read(library: Library, reading: Reading, name: string): string {
-  const { listing, shown, swapped } = reading;
+  const { listing, shown, swapped, part } = reading;
   const [open, one] = { tegula: withTegula, xarray: withXarray, zarr: withZarr }[library](reading);
   const brackets = (channel: string): string =>
     `[${shown.parts.map((part, axis) => (axis === shown.channels?.axis ? channel : part.replace(/^0:(?=$)/, ":"))).join(", ")}]`;
   const first = shown.channels !== null ? `[${one(brackets("c"))} for c in ${list(shown.channels.list)}]` : null;
   const lines = [`${name} = ${first === null ? one(brackets("")) : `np.stack(${first})`}`];
+  if (part !== null) lines.push(`${name} = ${COMPLEX[part](name)}`);
   if (shown.through !== null) {
     const before = shown.parts.filter((part, axis) => axis < shown.through! && part.includes(":")).length;
     lines.push(`${name} = np.nanmax(${name}, axis=${before + (first === null ? 0 : 1)})`);

@@ -82,12 +82,64 @@ export function draw(
   offset: number,
   decode: (stored: number) => number,
 ): void {
+  const [down, ys] = inside(rows, piece.origin[0], piece.size[0]);
+  const [across, xs] = inside(columns, piece.origin[1], piece.size[1]);
+  const strideY = chunk.stride[piece.axes[0]] ?? 0;
+  const strideX = chunk.stride[piece.axes[1]] ?? 0;
+  const places = xs.map((x) => x * strideX);
+  const { values, states, width } = into;
   const { data } = chunk;
-  each(into, rows, columns, chunk, piece, (pixel, at) => {
-    const value = decode(data[offset + at]!);
-    into.values[pixel] = value;
-    into.states[pixel] = value !== value ? MISSING : VALUE;
+  let any = false;
+  for (let row = 0; row < down.length; row++) {
+    const from = offset + ys[row]! * strideY;
+    const to = down[row]! * width;
+    for (let column = 0; column < across.length; column++) {
+      const value = decode(data[from + places[column]!]!);
+      const pixel = to + across[column]!;
+      values[pixel] = value;
+      const found = value === value;
+      states[pixel] = found ? VALUE : MISSING;
+      any ||= found;
+    }
+  }
+  const skips = down.length < piece.size[0] || across.length < piece.size[1];
+  if (any || !skips || down.length > piece.size[0] || across.length > piece.size[1]) return;
+  // no pixel shows a value, but elements between those that pixels show may have one
+  const [rowOf, columnOf] = [nearest(down, ys, piece.size[0]), nearest(across, xs, piece.size[1])];
+  for (let y = 0; y < rowOf.length; y++) {
+    if (rowOf[y]! < 0) continue;
+    for (let x = 0; x < columnOf.length; x++) {
+      const value = decode(data[offset + y * strideY + x * strideX]!);
+      if (value !== value || columnOf[x]! < 0) continue;
+      spot(into, rowOf[y]!, columnOf[x]!, value);
+    }
+  }
+}
+
+/** Put a value into a pixel, and into those around it that have none: one pixel is hard to see. */
+function spot(into: Raster, row: number, column: number, value: number): void {
+  const { values, states, width, height } = into;
+  for (let y = Math.max(0, row - 1); y <= Math.min(height - 1, row + 1); y++) {
+    for (let x = Math.max(0, column - 1); x <= Math.min(width - 1, column + 1); x++) {
+      const pixel = y * width + x;
+      if (states[pixel] !== MISSING && (y !== row || x !== column)) continue;
+      values[pixel] = value;
+      states[pixel] = VALUE;
+    }
+  }
+}
+
+/** Return the pixel nearest to each of `count` elements, of which `elements` are shown; −1 for those out of sight. */
+function nearest(pixels: readonly number[], elements: readonly number[], count: number): Int32Array {
+  const found = new Int32Array(count).fill(-1);
+  const last = elements.length - 1;
+  const step = last > 0 ? Math.abs(elements[last]! - elements[0]!) / last : count;
+  elements.forEach((element, at) => {
+    const reach = Math.ceil(step / 2);
+    for (let near = Math.max(0, element - reach); near <= Math.min(count - 1, element + reach); near++)
+      found[near] = pixels[at]!;
   });
+  return found;
 }
 
 /** Put the greatest of several elements of one chunk into pixels, where these do not show a greater one. */

@@ -16,6 +16,8 @@ export interface Member {
   readonly nbytes?: number | null;
   readonly format?: string | null;
   readonly conventions?: Conventions | null;
+  /** Whether it names positions along the dimensions of others. */
+  readonly coordinate?: boolean;
   readonly error?: string | null;
 }
 
@@ -29,6 +31,8 @@ export interface Listing extends Omit<Member, "name" | "kind"> {
   readonly attributes: Attributes;
   readonly members: readonly Member[];
   readonly truncated: boolean;
+  /** Whether the server has neuroglancer for it. */
+  readonly neuroglancer?: boolean;
 }
 
 /** An answer that is no success, with what the server says. */
@@ -88,26 +92,18 @@ export class Server {
     return `${this.base}${path.replace(/^\//, "")}${text === "" ? "" : `?${text}`}`;
   }
 
-  /** Send a GET request; an answer that is no success is a `ServerError`, except those with a status of `allowed`. */
-  async get(
-    url: string,
-    headers: Record<string, string> = {},
-    signal?: AbortSignal,
-    allowed: readonly number[] = [],
-  ): Promise<Response> {
+  /** Send a GET request; an answer that is no success is a `ServerError`. */
+  async get(url: string, headers: Record<string, string> = {}, signal?: AbortSignal): Promise<Response> {
     const all = this.token === null ? headers : { ...headers, Authorization: `Bearer ${this.token}` };
     const answer = await fetch(url, { headers: all, signal: signal ?? null });
-    if (answer.ok || allowed.includes(answer.status)) return answer;
+    if (answer.ok) return answer;
     throw new ServerError(answer.status, await explained(answer));
   }
 
-  /** Return whether a resource exists. */
-  async exists(path: string, query: Record<string, string>): Promise<boolean> {
-    const headers: Record<string, string> = this.token === null ? {} : { Authorization: `Bearer ${this.token}` };
-    return fetch(this.url(path, query), { method: "HEAD", headers }).then(
-      (answer) => answer.ok,
-      () => false,
-    );
+  /** Send a GET request for a value that may be missing, which is normal: browsers note other answers as errors. */
+  async maybe(path: string, headers: Record<string, string> = {}, signal?: AbortSignal): Promise<Response | undefined> {
+    const answer = await this.get(this.url(path), { ...headers, Prefer: "missing=empty" }, signal);
+    return answer.status === 204 ? undefined : answer;
   }
 
   /** Read a resource in JSON. */

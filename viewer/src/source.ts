@@ -4,10 +4,11 @@ import { type NumberArray, openArray } from "./arrays.ts";
 import { epoch } from "./calendars.ts";
 import { type Meaning, decoded, meaning } from "./cf.ts";
 import { readCoordinates } from "./coordinates.ts";
-import { timeKind } from "./documents.ts";
+import { isComplex, timeKind } from "./documents.ts";
 import type { Node, Nodes } from "./nodes.ts";
 import { type Channel, factorsOf } from "./ome.ts";
 import type { Server } from "./server.ts";
+import type { Part } from "./state.ts";
 import { type Coordinates, positions } from "./ticks.ts";
 
 export interface SourceLevel {
@@ -29,17 +30,21 @@ export interface Source {
   readonly meaning: (fill: boolean) => Meaning;
 }
 
+const PLAIN = meaning(null, {});
+
 /** Open what an array or a pyramid shows; `null` if it has no numbers. */
-export async function openSource(server: Server, nodes: Nodes, node: Node): Promise<Source | null> {
-  const levels = node.pyramid === null ? await single(server, node) : await levelsOf(server, nodes, node);
+export async function openSource(server: Server, nodes: Nodes, node: Node, part: Part): Promise<Source | null> {
+  const levels = node.pyramid === null ? await single(server, node, part) : await levelsOf(server, nodes, node, part);
   const first = levels?.[0]?.array;
   if (levels === null || first === undefined) return null;
   const { fill, attributes, shape } = first;
   const about = node.pyramid === null ? node.listing : await nodes.listing(first.path);
   const conventions = about.conventions ?? null;
+  const complex = node.document !== null && isComplex(node.document);
   const date = node.document !== null && timeKind(node.document) === "date";
   const says = (withFill: boolean): Meaning => {
     const found = meaning(conventions, attributes, withFill ? fill : undefined);
+    if (complex) return { ...PLAIN, title: found.title, units: part === "phase" ? "rad" : found.units };
     return date ? { ...found, time: epoch("seconds since 1970-01-01", "proleptic_gregorian") } : found;
   };
   const names = node.pyramid?.axes.map((axis) => axis.name) ?? node.document?.dimension_names ?? [];
@@ -52,8 +57,8 @@ export async function openSource(server: Server, nodes: Nodes, node: Node): Prom
       (length, axis) =>
         sized(node, axis, length) ?? named(node, axis, shape) ?? positions(names[axis] || `axis ${axis}`),
     ),
-    fill: fill === undefined || Number.isNaN(fill) || conventions?.missing.length ? undefined : fill,
-    marksMissing: fill !== undefined && !Number.isNaN(fill) && fill !== 0 && !conventions?.missing.length,
+    fill: fill === undefined || Number.isNaN(fill) || complex || conventions?.missing.length ? undefined : fill,
+    marksMissing: fill !== undefined && !Number.isNaN(fill) && fill !== 0 && !conventions?.missing.length && !complex,
     meaning: says,
   };
 }
@@ -77,19 +82,19 @@ export function decoder(of: Meaning): (stored: number) => number {
   return (stored) => decoded(stored, of);
 }
 
-async function single(server: Server, node: Node): Promise<SourceLevel[] | null> {
+async function single(server: Server, node: Node, part: Part): Promise<SourceLevel[] | null> {
   if (node.document === null) return null;
-  const array = await openArray(server, node.path, node.document);
+  const array = await openArray(server, node.path, node.document, part);
   return [{ array, factors: array.shape.map(() => 1) }];
 }
 
-async function levelsOf(server: Server, nodes: Nodes, node: Node): Promise<SourceLevel[] | null> {
+async function levelsOf(server: Server, nodes: Nodes, node: Node, part: Part): Promise<SourceLevel[] | null> {
   const prefix = node.path === "" ? "" : `${node.path}/`;
   const arrays = await Promise.all(
     node.pyramid!.levels.map(async ({ path }) => {
       const document = await nodes.document(prefix + path);
       if (document === null) throw new Error(`the pyramid names ${prefix}${path}, which is no array`);
-      return openArray(server, prefix + path, document);
+      return openArray(server, prefix + path, document, part);
     }),
   );
   const base = arrays[0]!.shape;

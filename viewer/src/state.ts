@@ -43,7 +43,23 @@ export interface State {
   /** The first row and column of the table in sight. */
   readonly row: number;
   readonly column: number;
+  /** What is drawn of complex numbers. */
+  readonly part: Part;
+  /** The condition on the rows of a table, and the column that they are sorted by. */
+  readonly query: Query;
 }
+
+export const PARTS = ["magnitude", "phase", "real", "imaginary"] as const;
+export type Part = (typeof PARTS)[number];
+
+/** A condition on rows in the library's expressions, and a column to sort by; both may be empty. */
+export interface Query {
+  readonly where: string;
+  readonly sort: string;
+  readonly descending: boolean;
+}
+
+export const ALL_ROWS: Query = { where: "", sort: "", descending: false };
 
 export const INITIAL: State = {
   path: "",
@@ -67,6 +83,8 @@ export const INITIAL: State = {
   difference: false,
   row: 0,
   column: 0,
+  part: "magnitude",
+  query: ALL_ROWS,
 };
 
 type Listener = (state: State, before: State) => void;

@@ -3,7 +3,7 @@
 import type { Context } from "./context.ts";
 import { eachFrame, h, replace } from "./dom.ts";
 import { grouped } from "./format.ts";
-import { type Column, type Rows, cell } from "./rows.ts";
+import { type Column, type Rows, cell, complexCell } from "./rows.ts";
 import { ROW, blocksOf, heightOf, lastTop, scrolledTo, topOf } from "./scrolling.ts";
 
 const BLOCK = 200;
@@ -31,6 +31,7 @@ export class TableView {
   private labelOf: (row: number) => string = (row) => grouped(row);
   /** Called with a column whose statistics are asked for. */
   asking: (column: Column) => void = () => {};
+  private readonly files = h("span", { class: "export" });
 
   constructor(context: Context) {
     this.context = context;
@@ -43,7 +44,7 @@ export class TableView {
       h("label", {}, "Go to row ", this.goto),
       h("button", {}, "Go"),
     );
-    this.element = h("div", { class: "table" }, this.scroller, h("footer", {}, form, this.status));
+    this.element = h("div", { class: "table" }, this.scroller, h("footer", {}, form, this.files, this.status));
     this.scroller.addEventListener("scroll", () => this.scrolled());
     this.scroller.addEventListener("wheel", (event) => this.wheeled(event), { passive: false });
     this.scroller.addEventListener("keydown", (event) => this.pressed(event));
@@ -62,18 +63,28 @@ export class TableView {
     this.asked.clear();
     this.blocks.clear();
     this.failed.clear();
+    if (path !== this.path) this.scroller.scrollLeft = 0;
     this.rows = rows;
     this.path = path;
     delete this.element.dataset.state;
     this.labelOf = labelOf;
-    this.scroller.scrollLeft = 0;
     if (rows === null) return;
     this.drawHead(rows, corner);
+    const name = path.split("/").pop() || "rows";
+    const link = (format: string): HTMLElement =>
+      h("a", { class: "button", href: rows.file(format), download: `${name}.${format}` }, format);
+    replace(this.files, "All rows as ", ...["csv", "json"].map(link));
     this.moveTo(top);
   }
 
   private get seen(): number {
     return Math.max(ROW, this.scroller.clientHeight - this.head.offsetHeight);
+  }
+
+  /** Say that rows are being looked for. */
+  wait(): void {
+    this.status.textContent = "…";
+    this.element.dataset.state = "loading";
   }
 
   /** Bring a row to the top. */
@@ -125,6 +136,29 @@ export class TableView {
     this.moveTo(step === Infinity ? this.rows.total : step === -Infinity ? 0 : Math.round(this.top) + step);
   }
 
+  /** Sort by a column: first upwards, then downwards, then no more. */
+  private sort(name: string): void {
+    const { model } = this.context;
+    const { query } = model.state;
+    const own = query.sort === name;
+    const sort = own && query.descending ? "" : name;
+    model.set({ query: { ...query, sort, descending: own && !query.descending }, row: 0 });
+  }
+
+  private sorter(column: Column): HTMLElement | null {
+    const { sorts: name } = column;
+    if (name === null) return null;
+    const { sort, descending } = this.context.model.state.query;
+    const order = sort !== name ? "none" : descending ? "descending" : "ascending";
+    const picture = { none: "↕", ascending: "↑", descending: "↓" }[order];
+    const label = `Sort by ${column.name}`;
+    return h(
+      "button",
+      { class: "sort", "aria-label": label, title: label, "data-order": order, click: () => this.sort(name) },
+      picture,
+    );
+  }
+
   private drawHead(rows: Rows, corner: string): void {
     const heads = rows.columns.map((column) => {
       const ask = column.path !== null && column.numeric;
@@ -132,10 +166,15 @@ export class TableView {
       const name = ask
         ? h("button", { click: () => this.asking(column), title: `Statistics of ${column.name}` }, column.name)
         : h("span", {}, column.name);
+      const sorter = this.sorter(column);
       return h(
         "div",
-        { class: column.numeric ? "cell numeric" : "cell", role: "columnheader" },
-        name,
+        {
+          class: column.numeric ? "cell numeric" : "cell",
+          role: "columnheader",
+          "aria-sort": sorter?.dataset.order ?? null,
+        },
+        h("div", { class: "heading" }, name, sorter),
         small && h("small", {}, column.detail),
       );
     });
@@ -163,8 +202,8 @@ export class TableView {
     const last = Math.min(rows.total - 1, Math.floor(this.top + seen / ROW - 0.5));
     this.status.textContent =
       rows.total === 0
-        ? "no rows"
-        : `rows ${grouped(first)}–${grouped(Math.max(first, last))} of ${grouped(rows.total)}`;
+        ? `no rows${rows.note}`
+        : `rows ${grouped(first)}–${grouped(Math.max(first, last))} of ${grouped(rows.total)}${rows.note}`;
     Object.assign(this.element.dataset, {
       path: this.path,
       first,
@@ -180,14 +219,16 @@ export class TableView {
     const cells = this.blocks.get(block)?.[row - block * BLOCK];
     const failed = this.failed.get(block);
     const shown = rows.columns.map((column, at) => {
-      const text = cells === undefined ? (failed === undefined ? "·" : at === 0 ? failed : "") : cell(cells[at]);
+      const value = cells?.[at];
+      const written = (column.complex ? complexCell(value) : null) ?? cell(value);
+      const text = cells === undefined ? (failed === undefined ? "·" : at === 0 ? failed : "") : written;
       const kind = `cell${column.numeric ? " numeric" : ""}${failed !== undefined ? " failed" : cells === undefined ? " waiting" : ""}`;
       return h(
         "div",
         {
           class: text === "NaN" || text === "NaT" ? `${kind} missing` : kind,
           role: "cell",
-          title: text.length > 18 ? text : null,
+          title: (column.complex ? complexCell(value, true) : null) ?? (text.length > 18 ? text : null),
         },
         text,
       );

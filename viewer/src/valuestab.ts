@@ -2,6 +2,7 @@
 
 import type { Context } from "./context.ts";
 import { h } from "./dom.ts";
+import { Filter } from "./filter.ts";
 import { grouped } from "./format.ts";
 import { type Node, shapeOf } from "./nodes.ts";
 import { MOST_COLUMNS, planeRows, scalarValue, tableRows } from "./rows.ts";
@@ -17,6 +18,7 @@ export class ValuesTab {
   private readonly failed = h("p", { class: "failed", hidden: true });
   private readonly scalar = h("output", { class: "scalar", hidden: true });
   private readonly pager: HTMLElement;
+  private readonly filter: Filter;
   private readonly columns = h("span", {});
   private readonly context: Context;
   private most = 0;
@@ -27,6 +29,7 @@ export class ValuesTab {
     this.context = context;
     this.table = new TableView(context);
     this.statistics = new StatisticsView(context);
+    this.filter = new Filter(context);
     this.table.asking = (column) => void this.statistics.show(column.path!, column.name, "");
     const turn = (by: number) => (): void => {
       this.context.model.set({ column: Math.max(0, Math.min(this.most - 1, this.firstColumn + by * MOST_COLUMNS)) });
@@ -41,7 +44,7 @@ export class ValuesTab {
     this.element = h(
       "div",
       { class: "values-tab" },
-      h("div", { class: "values" }, this.failed, this.scalar, this.pager, this.table.element),
+      h("div", { class: "values" }, this.filter.element, this.failed, this.scalar, this.pager, this.table.element),
       this.statistics.element,
     );
   }
@@ -57,7 +60,7 @@ export class ValuesTab {
       this.statistics.clear();
     }
     this.node = node;
-    const { axes, index } = this.context.model.state;
+    const { axes, index, query } = this.context.model.state;
     const others = index.filter((_, axis) => axes === null || !axes.includes(axis));
     const key =
       node === null
@@ -67,6 +70,7 @@ export class ValuesTab {
             axes,
             others,
             this.firstColumn,
+            JSON.stringify(query),
             source?.coordinates.map((of) => of.values !== null || of.labels !== null).join(),
           ].join("|");
     if (key === this.shown) return;
@@ -79,9 +83,10 @@ export class ValuesTab {
   }
 
   private async fill(node: Node, source: Source | null, key: string): Promise<void> {
-    const { axes, index, row } = this.context.model.state;
+    const { axes, index, row, query } = this.context.model.state;
     const rank = shapeOf(node).length;
     const plane = node.kind === "array" && rank !== 1;
+    this.filter.show(plane ? null : node);
     this.scalar.hidden = node.kind !== "array" || rank !== 0;
     this.table.element.hidden = !this.scalar.hidden;
     if (!this.scalar.hidden) {
@@ -90,17 +95,28 @@ export class ValuesTab {
       if (this.shown === key) this.scalar.textContent = found instanceof Error ? found.message : found;
       return;
     }
+    this.table.wait();
     const chosen = axes ?? ([Math.max(0, rank - 2), Math.max(0, rank - 1)] as const);
     try {
       const rows = plane
         ? planeRows(this.context.server, node, chosen, index, this.firstColumn, labelsOf(source, chosen[1]))
-        : await tableRows(this.context.server, node, this.firstColumn);
+        : await tableRows(this.context.server, node, this.firstColumn, query);
       if (this.shown !== key) return;
       this.most = plane ? (shapeOf(node)[chosen[1]] ?? 1) : (node.listing.columns?.length ?? rows.columns.length);
       this.pager.hidden = this.most <= MOST_COLUMNS;
       this.columns.textContent = `columns ${grouped(this.firstColumn)}–${grouped(Math.min(this.most, this.firstColumn + MOST_COLUMNS) - 1)} of ${grouped(this.most)}`;
-      const heads = node.kind === "array" ? labelsOf(source, plane ? chosen[0] : 0) : undefined;
-      this.table.show(node.path, rows, row, heads, plane ? corner(source, chosen) : "");
+      const name = (node.kind === "array" ? labelsOf(source, plane ? chosen[0] : 0) : undefined) ?? grouped;
+      const numbered = (at: number): string => {
+        const number = rows.numberOf!(at);
+        return number === undefined ? "·" : name(number);
+      };
+      this.table.show(
+        node.path,
+        rows,
+        row,
+        rows.numberOf === null ? name : numbered,
+        plane ? corner(source, chosen) : "",
+      );
       this.failed.hidden = true;
     } catch (error) {
       if (this.shown !== key) return;

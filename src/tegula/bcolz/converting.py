@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.bcolz.errors import KindError
-from tegula.errors import MetadataError, SelectionError
+from tegula.errors import MetadataError, SelectionError, brief
 
 __all__ = [
     "as_count",
@@ -123,7 +123,7 @@ def as_index(number: int, length: int) -> int:
     """Return the number of a row; a negative index counts from the end."""
     position = number + length if number < 0 else number
     if not 0 <= position < length:
-        raise SelectionError(f"index {number} is out of range for {length} rows")
+        raise SelectionError(f"index {brief(number)} is out of range for {length} rows")
     return position
 
 

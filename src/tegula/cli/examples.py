@@ -13,6 +13,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "tree": ("tegula tree era.zarr", "tegula tree --depth 1 s3://bucket/era.zarr"),
     "ls": ("tegula ls -l era.zarr", "tegula ls -r data.zip"),
     "head": ("tegula head era.zarr::t2m", "tegula head -n 3 trades.bcolz"),
+    "tail": ("tegula tail trades.bcolz", "tegula tail -f trades.bcolz --json"),
     "cat": ("tegula cat 'era.zarr::t2m[0, ::2, -1]'", "tegula cat trades.bcolz -o trades.csv"),
     "stats": ("tegula stats era.zarr", "tegula stats era.zarr::t2m --json"),
     "plot": (

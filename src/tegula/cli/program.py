@@ -34,6 +34,7 @@ _COMMANDS: Final = {
     "tree": _Command("listing", "tree"),
     "ls": _Command("listing", "ls"),
     "head": _Command("head", "head"),
+    "tail": _Command("tail", "tail"),
     "cat": _Command("cat", "cat", has_numbers=True),
     "stats": _Command("stats", "stats"),
     "plot": _Command("plot", "plot"),

@@ -124,7 +124,7 @@ def open_target(
     mode: Literal["r", "r+"],
     settings: Sequence[Setting] | Mapping[str, Any] | None,
     *,
-    selects: bool = False,
+    selects: bool | None = False,
     **options: Any,
 ) -> Iterator[Node]:
     """Open the node that a target names; its store is closed when the ``with`` block ends.
@@ -138,7 +138,7 @@ def open_target(
     settings : sequence of Setting, mapping or None
         The storage options.
     selects : bool
-        Whether the command takes a selection at the end of its target.
+        Whether the command takes a selection at the end of its target; ``None`` if it has one already.
     **options
         Passed to `tegula.open`.
     """
@@ -147,7 +147,9 @@ def open_target(
         node = open_node(target, mode, storage_options=dict(settings or ()), **options)
     except NotFoundError as error:
         import_module("tegula.cli.unfinished").warn_of_jobs_at(target, dict(settings or ()))
-        if selects and "]" not in target[target.rfind("[") :] and "[" in target:
+        if "[" in target and selects is False:
+            error.message += "; selections are taken by tegula cat and tegula plot"
+        elif selects and "[" in target and "]" not in target[target.rfind("[") :]:
             error.message += "; the ']' that ends the selection is missing"
         raise
     with node.store:

@@ -12,7 +12,7 @@ import numpy as np
 from tegula import config
 from tegula.codecs.describing import describe
 from tegula.codecs.native import NativeChain
-from tegula.codecs.registry import builder, check_pickle, serializer_position
+from tegula.codecs.registry import builder, check_pickle, is_ignored, serializer_position
 from tegula.codecs.stages import (
     ArrayCodec,
     BufferCodec,
@@ -367,8 +367,8 @@ def _steps(specs: Sequence[CodecSpec], context: Context) -> Iterator[Step]:
         try:
             codec = builder(spec.name, (position > middle) - (position < middle))(spec, context)
         except UnsupportedError as error:
-            if error.codec is None and not spec.must_understand:
-                yield spec, None, before, ndim, shape  # an unknown codec that may be ignored
+            if is_ignored(spec, error):
+                yield spec, None, before, ndim, shape
                 continue
             raise error.within(codec=spec.name) from error.__cause__
 

@@ -16,7 +16,7 @@ from tegula.errors import MetadataError, UnsupportedError
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import CodecSpec
 
-__all__ = ["builder", "check_pickle", "known_codecs", "serializer_position"]
+__all__ = ["builder", "check_pickle", "is_ignored", "known_codecs", "serializer_position"]
 
 _PREFIX: Final = "numcodecs."
 # by kind, the module of each codec in this package or its folders
@@ -131,6 +131,17 @@ def check_pickle(spec: CodecSpec, allow_pickle: bool) -> None:
             "unpickling executes code that the data contains; pass allow_pickle=True if you trust their source",
             codec=spec.name,
         )
+
+
+def is_ignored(spec: CodecSpec, error: UnsupportedError) -> bool:
+    """Return whether a codec that could not be built is left out: an unknown one that need not be understood.
+
+    Examples
+    --------
+    >>> is_ignored(CodecSpec("new", {}, must_understand=False), UnsupportedError("unknown codec 'new'"))
+    True
+    """
+    return error.codec is None and not spec.must_understand
 
 
 def _mentions_pickle(value: Any) -> bool:

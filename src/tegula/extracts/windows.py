@@ -17,7 +17,7 @@ from tegula.indexing import split_fields
 from tegula.metadata.conventions import Conventions
 from tegula.tables.table import Table
 
-__all__ = ["Window", "window"]
+__all__ = ["Window", "records_of", "window"]
 
 _BLOCK_BYTES: Final = 2**26
 _FEW_DECIMALS: Final = 9
@@ -39,6 +39,11 @@ class _Records:
         names, rows = split_fields(selection)
         rows = rows[0] if isinstance(rows, tuple) else rows
         return self._table[[*self._table.names] if names is None else names, rows]
+
+
+def records_of(node: Any) -> Any:
+    """Return an array whose elements are the rows of a node: the node itself, unless it is a table."""
+    return _Records(node) if isinstance(node, Table) else node
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,11 @@ class Window:
     def row_bytes(self) -> int:
         """Bytes of a row: the values at one index of the first axis that is not dropped."""
         return prod(self.shape[1:]) * (_OBJECT_BYTES if self.dtype.hasobject else self.dtype.itemsize)
+
+    @property
+    def most_rows(self) -> int:
+        """The most rows to read at once."""
+        return max(1, self.block_bytes // max(1, self.row_bytes))
 
     @property
     def fits(self) -> bool:
@@ -130,7 +140,10 @@ class Window:
         """Read all values."""
         # ints are read as slices: an element of an object array may be no array
         parts = selection_of(tuple(axis if isinstance(axis, range) else range(axis, axis + 1) for axis in self.axes))
-        found = self.array[(*self.fields, *(parts or (...,)))]
+        return self.present(self.array[(*self.fields, *(parts or (...,)))])
+
+    def present(self, found: Any) -> npt.NDArray[Any]:
+        """Return stored values of the window as they are shown: decoded and rounded."""
         if self.conventions is not None:
             found = self.conventions.decode(np.asarray(found, self.conventions.stored))
         if self.decimals is not None:
@@ -166,7 +179,7 @@ class Window:
 
 
 def window(
-    node: Array | Table, selection: tuple[Any, ...], block_bytes: int | None = None, *, decodes: bool = False
+    node: Array | Table | Any, selection: tuple[Any, ...], block_bytes: int | None = None, *, decodes: bool = False
 ) -> Window:
     """Return the window of a selection.
 
@@ -186,7 +199,7 @@ def window(
     SelectionError
         If the selection does not fit the array.
     """
-    array = _Records(node) if isinstance(node, Table) else node
+    array = records_of(node)
     names, rest = split_fields(selection_of(selection))
     fields = () if names is None else (names,)
     axes = indices_of(rest, array.shape)

@@ -1,8 +1,8 @@
 """Dimension names in attributes, for formats whose documents have no member for them.
 
 xarray's convention for Zarr v2 is the attribute ``_ARRAY_DIMENSIONS``. The netCDF library has paths of dimensions in
-``_nczarr_array``, and had them in a member ``_NCZARR_ARRAY`` of ``.zarray``, or a document ``.nczarray``. Zarr v3 has
-the member ``dimension_names``.
+``_nczarr_array``, and had them in a member of ``.zarray``, ``_NCZARR_ARRAY`` or in small letters, or a document
+``.nczarray``. Zarr v3 has the member ``dimension_names``.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import numpy as np
 from tegula.errors import MetadataError, TegulaError
 from tegula.formats.chunk_grids import regular_grid_from_json
 from tegula.formats.descriptions import Recent, complete, memoized
-from tegula.formats.dimension_names import names_in, netcdf_names
+from tegula.formats.dimension_names import NETCDF, names_in, netcdf_names
 from tegula.formats.documents import integers, load, load_attributes, member, replace_document, rewrite
 from tegula.formats.keys import CONSOLIDATED_KEY, NETCDF_KEY, ZARR2_KEYS, Style
 from tegula.formats.layout import byte_order_codec, fortran_order, is_fortran_order, shuffle_number
@@ -86,7 +86,7 @@ _COMPRESSORS: Final = frozenset(
 )
 STYLE: Final = Style(indent=4, sort_keys=True)
 ATTRIBUTES_AT: Final = (KEYS[2], (), STYLE)
-_NETCDF: Final = "_NCZARR_ARRAY"  # in documents of netCDF 4.8.1 to 4.9.2; later ones have an attribute
+_NETCDF: Final = ("_NCZARR_ARRAY", NETCDF)  # in documents of netCDF 4.8.1 to 4.9.2; later ones have an attribute
 _recent: Final = Recent()
 _LARGE: Final = 2**15  # bytes of `.zmetadata`, beyond which its members are located and not parsed
 
@@ -178,7 +178,7 @@ def describe(meta: dict[str, Any]) -> ArrayMetadata:
         keys=v2_keys(separator),
         codecs=tuple(codecs),
         fill_value=read_fill(member(meta, "fill_value", key), data_type),
-        dimension_names=netcdf_names(meta[_NETCDF], len(shape)) if _NETCDF in meta else None,
+        dimension_names=netcdf_names(next((meta[name] for name in _NETCDF if name in meta), None), len(shape)),
         format=NAME,
     )
 

@@ -397,7 +397,7 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
     def __delitem__(self, name: str) -> None:
         self.check_writable()
         if name not in self:
-            raise NotFoundError(f"there is no member {name!r}", path=self.location)
+            raise NotFoundError(f"there is no member {brief(name)}", path=self.location)
         delete_node(*place_to_change(self._store, self.path_of(name), self._path))
 
     @known_keywords

@@ -10,7 +10,7 @@ import numpy as np
 
 from tegula.arrays.array import Array
 from tegula.engine.concurrency.pool import gather
-from tegula.errors import MetadataError, NotFoundError, UnsupportedError
+from tegula.errors import MetadataError, NotFoundError, UnsupportedError, brief
 from tegula.hierarchy.creators import create_array
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open, open_group
@@ -75,7 +75,7 @@ def stack(arrays: Sequence[Any], axis: int = 0, *, storage_options: Mapping[str,
     views = _views(arrays, storage_options)
     ndim = max((view.ndim for view in views), default=0) + 1
     if not -ndim <= axis < ndim:
-        raise MetadataError(f"there is no axis {axis} in arrays of {ndim} dimensions", field="axis")
+        raise MetadataError(f"there is no axis {brief(axis)} in arrays of {ndim} dimensions", field="axis")
     before = (slice(None),) * (axis % ndim)
     return join([view[(*before, None)] if view.ndim >= len(before) else view for view in views], axis % ndim)
 

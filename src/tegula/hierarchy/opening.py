@@ -10,7 +10,7 @@ from tegula import arrays, engine, hierarchy
 from tegula.arrays.array import Array
 from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import opened_by_name
-from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError
+from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError, brief
 from tegula.hierarchy.drafts import elsewhere
 from tegula.hierarchy.viewed import view_of_document
 from tegula.metadata.nodes import ArrayMetadata
@@ -45,7 +45,7 @@ _MODES = ("r", "r+", "a", "w", "w-", "x")
 
 def _check_mode(mode: Mode) -> Mode:
     if mode not in _MODES:
-        raise MetadataError(f"mode must be one of {', '.join(_MODES)}, not {mode!r}", field="mode")
+        raise MetadataError(f"mode must be one of {', '.join(_MODES)}, not {brief(mode)}", field="mode")
     return "w-" if mode == "x" else mode
 
 
@@ -329,7 +329,7 @@ def open_table(
     ('a', 'b')
     """
     if mode not in ("r", "r+"):
-        raise MetadataError(f"a table is opened with mode r or r+, and created with create_table; not {mode!r}")
+        raise MetadataError(f"a table is opened with mode r or r+, and created with create_table; not {brief(mode)}")
     options: dict[str, Any] = {"allow_pickle": allow_pickle, "missing_chunks": missing_chunks}
     node = open(target, mode, path=path, format=format, storage_options=storage_options, **options)
     if not isinstance(node, (hierarchy.Group, tables.Table)):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from tegula.errors import SelectionError
+from tegula.errors import SelectionError, brief
 from tegula.indexing.arrays import IntArray
 from tegula.indexing.normalise import itemise
 from tegula.indexing.plan import Plan, plain
@@ -198,7 +198,7 @@ class Transform:
             except (TypeError, IndexError):
                 order = []
             if sorted(order) != [*range(ndim)]:
-                raise SelectionError(f"{axes!r:.80} is not an order of the {ndim} axes")
+                raise SelectionError(f"{brief(axes)} is not an order of the {ndim} axes")
         maps: list[OutputMap] = []
         for one in self.maps:
             if not isinstance(one, Affine):

@@ -394,7 +394,10 @@ def _number(value: Any) -> float | None:
         with suppress(ValueError):
             return _real(value)
         return None
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    with suppress(OverflowError):  # an integer that no float can hold
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and float(value) == float(value):
+            return value
+    return None
 
 
 def _text(value: Any) -> str:

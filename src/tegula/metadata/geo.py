@@ -1,7 +1,7 @@
 """Conventions of Zarr for geographic data in pyramids: ``spatial:``, ``proj:`` and ``multiscales``.
 
-The attribute ``zarr_conventions`` lists the conventions that a node follows. ``spatial:transform`` is an affine mapping
-from (column, row) to coordinates, so each level of a pyramid has another one.
+The attribute ``zarr_conventions`` lists the conventions that a node follows; arrays may follow those of a group above.
+``spatial:transform`` is an affine mapping from (column, row) to coordinates, so each level of a pyramid has another.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def of_level(
     [20, 0, 500, 0, -20, 900]
     """
     out = dict(attributes)
-    if not follows(attributes):
+    if not any(name.startswith(_SHARED) for name in attributes):
         return out
     stated = attributes.get("spatial:dimensions")
     axes = [names.index(name) for name in stated if name in names] if isinstance(stated, list) else []

@@ -22,9 +22,25 @@ else:
     ctypes = Later("ctypes")
 
 __all__ = [
-    "HAS_DIRECTORY_FDS", "HIDDEN", "KERNEL_STORES", "LOCKS_VALUES", "LONGEST_PATH", "READ", "READ_HERE",
-    "TIMES_BY_FD", "byte_locks", "exchanged", "files", "release_lock", "replacing_open", "same_file", "spells",
-    "start_of", "sync_file", "try_lock",
+    "HAS_DIRECTORY_FDS",
+    "HIDDEN",
+    "KERNEL_STORES",
+    "LOCKS_VALUES",
+    "LONGEST_PATH",
+    "READ",
+    "READ_HERE",
+    "TIMES_BY_FD",
+    "byte_locks",
+    "exchanged",
+    "file_identity",
+    "files",
+    "release_lock",
+    "replacing_open",
+    "same_file",
+    "spells",
+    "start_of",
+    "sync_file",
+    "try_lock",
 ]  # fmt: skip
 
 HIDDEN: Final = ".tegula-"
@@ -62,6 +78,7 @@ _EXCHANGE: Final = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
 _NOT_OFFERED: Final = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
 _NOT_FLUSHED: Final = (*_NOT_OFFERED, errno.ENOTTY)
 _NAME_OF: Final = 0x1  # ATTR_CMN_NAME of macOS
+_MADE: Final = 0x800  # STATX_BTIME of Linux
 _NO_LINK: Final = 0x1  # FSOPT_NOFOLLOW
 _PROCESS: Final = (1, 14, 1)  # CTL_KERN, KERN_PROC, KERN_PROC_PID
 _ABOUT_PROCESS: Final = 648  # bytes of kinfo_proc; the first of them are the time at which the process began
@@ -191,6 +208,32 @@ def same_file(first: os.stat_result, second: os.stat_result) -> bool:
         (first.st_size, first.st_mtime_ns, first.st_ctime_ns)
         == (second.st_size, second.st_mtime_ns, second.st_ctime_ns)
     )
+
+
+def file_identity(path: str) -> str:
+    """Return text that tells a file or directory from every other one that had or has its path; ``""`` without numbers.
+
+    Numbers of deleted files are given again, so the time at which it was made is part of it where the system says that.
+
+    Examples
+    --------
+    >>> file_identity(".") == file_identity("../" + os.path.basename(os.getcwd())) != file_identity("..")
+    True
+    """
+    state = os.stat(path)
+    made: Any = getattr(state, "st_birthtime_ns", None) or getattr(state, "st_birthtime", None)
+    return f"{state.st_ino}:{_made_on_linux(path) if made is None else made}" if state.st_ino else ""
+
+
+def _made_on_linux(path: str) -> str:
+    """Return the time at which a file was made, as text; empty if the system or the file system does not know."""
+    if sys.platform != "linux" or not hasattr(library := ctypes.CDLL(None), "statx"):
+        return ""
+    answer = ctypes.create_string_buffer(256)
+    if library.statx(_HERE, os.fsencode(path), 0, ctypes.c_uint(_MADE), answer):
+        return ""
+    known, seconds, nanoseconds = struct.unpack_from("I76xqI", answer.raw)
+    return f"{seconds}.{nanoseconds:09}" if known & _MADE else ""
 
 
 def spells(directory: str, name: str) -> bool:

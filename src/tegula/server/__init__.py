@@ -17,7 +17,7 @@ __all__ = ["Server", "app", "serve"]
 
 
 def app(
-    node: Any, token: str | None = None, *, allow_origins: tuple[str, ...] = ("*",), allow_hosts: tuple[str, ...] = ()
+    node: Any, token: str | None = None, *, allow_origins: tuple[str, ...] = (), allow_hosts: tuple[str, ...] = ()
 ) -> Any:
     """Return an ASGI application that shows a node, and all below it, to a browser and to readers of Zarr v3.
 
@@ -31,7 +31,7 @@ def app(
         A secret that each request must have: as ``?token=``, as ``Authorization: Bearer``, or as the cookie that the
         first answer sets.
     allow_origins : tuple of str
-        Origins of web pages on other sites that may read (CORS); ``"*"`` for all.
+        Origins of web pages on other sites that may read (CORS), as for `serve`.
     allow_hosts : tuple of str
         Host names that requests may use for this server; empty for any.
 

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from starlette.middleware.cors import CORSMiddleware
 
 from tegula.errors import TegulaError
 from tegula.server.content import Content
-from tegula.server.guard import combined, cookie_name, is_known_host, offered_tokens, token_matches
+from tegula.server.guard import (
+    combined,
+    cookie_name,
+    is_known_host,
+    is_origin,
+    offered_tokens,
+    origin_rules,
+    token_matches,
+)
 from tegula.server.replies import Receive, Scope, Send, failure, plain, send_reply
 from tegula.server.routes import Request, Routes
 from tegula.server.values import Reply, Values
@@ -25,7 +33,7 @@ _PUBLIC: Final = "/-/page/"
 _CONTEXT: Final = re.compile(r"/[A-Za-z0-9._~%@/-]+").fullmatch
 _SLOW: Final = 0.005  # seconds: if a read takes longer, reads are left to threads for a while
 _SLOW_SECONDS: Final = 0.5
-_LOCAL_ORIGIN: Final = r"https?://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?"
+_MOST_REFUSED: Final = 100  # origins whose pages may not read, to tell of
 
 
 try:
@@ -43,6 +51,11 @@ class Application:
     ----------
     node, token, allow_origins, allow_hosts
         As for `tegula.server.app`.
+
+    Attributes
+    ----------
+    refused : callable
+        Called once with each origin whose pages ask for data that they may not read.
     """
 
     def __init__(
@@ -55,10 +68,13 @@ class Application:
         self._requests, self._is_remote = node.store.concurrency, node.store.is_remote
         self._routes = Routes(self.content, self._values)
         self._slow_until = 0.0
+        self.refused: Callable[[str], None] = lambda _: None
+        self._refused: set[str] = set()
+        origins, pattern = origin_rules(allow_origins)
         self._answer = CORSMiddleware(
             self._guarded,
-            allow_origins=allow_origins,
-            allow_origin_regex=_LOCAL_ORIGIN,
+            allow_origins=origins,
+            allow_origin_regex=pattern,
             allow_methods=("GET", "HEAD", "OPTIONS"),
             allow_headers=_ALLOWED_HEADERS,
             expose_headers=_EXPOSED_HEADERS,
@@ -74,7 +90,18 @@ class Application:
             await receive()
             await send({"type": "websocket.close", "code": 1000})
         else:
+            self._note_origin(scope)
             await self._answer(scope, receive, send)
+
+    def _note_origin(self, scope: Scope) -> None:
+        """Tell of the first request of a page on another site that may not read the answer."""
+        headers = combined(scope["headers"]) or {}
+        origin, host = headers.get("origin"), headers.get("host")
+        if origin is None or self._answer.is_allowed_origin(origin) or origin == f"{scope['scheme']}://{host}":
+            return
+        if origin not in self._refused and len(self._refused) < _MOST_REFUSED and is_origin(origin):
+            self._refused.add(origin)
+            self.refused(origin)
 
     async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request if it is authorised."""

@@ -25,7 +25,7 @@ from tegula.server.consistency import Watch
 from tegula.stores.arguments import is_key
 from tegula.stores.names import is_no_name
 from tegula.tables.table import Table
-from tegula.zarr3_view.casting import CASTS, CastArray
+from tegula.zarr3_view.casting import CASTS, PARTS, CastArray
 from tegula.zarr3_view.nodes import DOCUMENT, ShownArray, ShownGroup, group_document, is_zarr3, plain_group
 from tegula.zarr3_view.view import Zarr3View
 
@@ -301,8 +301,8 @@ class Content:
 
     def _cast(self, node: ShownArray, to: str) -> CastArray | None:
         """Return an array with its elements cast, or ``None`` if they can't be."""
-        if to not in CASTS:
-            raise NotFoundError(f"elements can be cast to {', '.join(CASTS)}, not to {to!r:.40}")
+        if to not in CASTS and to not in PARTS:
+            raise NotFoundError(f"elements can be cast to {', '.join((*CASTS, *PARTS))}, not to {to!r:.40}")
         known = self._casts.get((node.path, to))
         if known is not None and known.array.metadata == node.metadata:
             return known

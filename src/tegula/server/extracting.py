@@ -24,6 +24,7 @@ from tegula.hierarchy.opening import open_table
 from tegula.jobs.statistics.statistics import statistics_of_blocks
 from tegula.server.consistency import Watch, Work
 from tegula.server.content import Content
+from tegula.server.matching import ALL, Matching, Picked, Query, matching_cost, used_columns
 from tegula.tables.table import Table
 
 __all__ = ["COST", "Download", "download", "rows", "rows_work", "selection_statistics", "selection_statistics_work"]
@@ -57,7 +58,9 @@ def _table_at(content: Content, path: str) -> Table | Array:
     return node
 
 
-def rows(content: Content, path: str, columns: list[str] | None, start: int, stop: int | None) -> Json:
+def rows(
+    content: Content, path: str, columns: list[str] | None, start: int, stop: int | None, query: Query = ALL
+) -> Json:
     """Return rows of a table, or of an array along its first axis; fewer than requested if they are large.
 
     Parameters
@@ -69,12 +72,16 @@ def rows(content: Content, path: str, columns: list[str] | None, start: int, sto
     columns : list of str, optional
         Columns of the table, or fields of structured elements; by default all of them, up to 1,000.
     start, stop : int
-        The rows; not more than 1,000 are returned.
+        The rows; not more than 1,000 are returned. With a query they count those that match, in its order.
+    query : Query
+        The condition on the rows, and the column that they are sorted by.
 
     Raises
     ------
     NotFoundError, SelectionError
         If there is no such node or column.
+    MetadataError, UnsupportedError
+        If the query is not valid.
 
     Examples
     --------
@@ -83,42 +90,58 @@ def rows(content: Content, path: str, columns: list[str] | None, start: int, sto
     >>> page = rows(Content(t), "", None, 1, 3)
     >>> page["rows"], page["total"], [column["name"] for column in page["columns"]]
     ([[2, 'NaN'], [3, 2.5]], 3, ['a', 'b'])
+    >>> page = rows(Content(t), "", None, 0, None, Query("a > 1", "a", descending=True))
+    >>> page["rows"], page["total"], page["numbers"], page["searched"]
+    ([[3, 2.5], [2, 'NaN']], 2, [2, 1], 3)
     """
-    return rows_work(content, path, columns, start, stop).run()
+    return rows_work(content, path, columns, start, stop, query, Matching()).run()
 
 
-def rows_work(content: Content, path: str, columns: list[str] | None, start: int, stop: int | None) -> Work[Json]:
+def rows_work(
+    content: Content,
+    path: str,
+    columns: list[str] | None,
+    start: int,
+    stop: int | None,
+    query: Query,
+    matching: Matching,
+) -> Work[Json]:
     """Return the work of `rows`; also raises `ConflictError` if the table is being replaced."""
     node = _table_at(content, path)
-    total = len(node)
-    start = max(0, min(start, total))
-    stop = min(total, start + _MOST_ROWS, total if stop is None else max(start, stop))
+    start, stop = max(0, start), start + _MOST_ROWS if stop is None else min(max(start, stop), start + _MOST_ROWS)
     sources = _columns(node, columns)
     width = max(1, sum(prod(shape) * element_bytes(dtype) for dtype, shape in sources.values()))
     most = max(1, min(_MOST_BYTES // width, _MOST_CELLS // max(1, len(sources))))
     if width > _MOST_BYTES:
         raise SelectionError(f"a row has {width} bytes; ask for fewer columns, or for a selection of its values")
-    stop = min(stop, start + most)
     arrays = [node[name] for name in sources] if isinstance(node, Table) else [node]
-    watch = content.watch(node, *(arrays if isinstance(node, Table) else ()))
+    used = used_columns(node, query) if query else []
+    watch = content.watch(node, *(arrays + used if isinstance(node, Table) else ()))
 
     def run() -> Json:
-        cells = [_column(node, name, start, stop) for name in sources]
+        found = matching.find(path, node, query, watch) if query else None
+        total = len(node) if found is None else len(found.numbers)
+        first, last = min(start, total), min(stop, start + most, total)
+        chosen: Any = slice(first, last) if found is None else found.numbers[first:last]
+        cells = [_column(node, name, chosen) for name in sources]
+        more = {} if found is None else {"numbers": chosen.tolist(), "length": len(node), "searched": found.searched}
         return {
             "path": path,
             "columns": [
                 {"name": name, "dtype": _type_name(node, name, dtype), "shape": [*shape]}
                 for name, (dtype, shape) in sources.items()
             ],
-            "start": start,
-            "stop": stop,
+            "start": first,
+            "stop": last,
             "total": total,
-            "rows": [list(row) for row in zip(*cells)] if cells else [[] for _ in range(start, stop)],
+            "rows": [list(row) for row in zip(*cells)] if cells else [[] for _ in range(first, last)],
+            **more,
         }
 
-    chosen = [range(start, stop)]
-    cost = max((reading_cost(array.stored, chosen) for array in arrays), default=0)  # one column after another
-    return Work(COST + cost, partial(watch.guard, run))
+    length = len(node)
+    seen = [] if query else [range(min(start, length), min(stop, start + most, length))]
+    cost = max((reading_cost(array.stored, seen) for array in arrays), default=0)  # one column after another
+    return Work(COST + cost + (matching_cost(used) if query else 0), partial(watch.guard, run))
 
 
 def _columns(node: Table | Array, wanted: list[str] | None) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:
@@ -152,10 +175,10 @@ def _type_name(node: Table | Array, name: str, dtype: np.dtype[Any]) -> str:
     return str(dtype) if name else str(node.metadata.data_type)
 
 
-def _column(node: Table | Array, name: str, start: int, stop: int) -> list[Any]:
+def _column(node: Table | Array, name: str, chosen: Any) -> list[Any]:
     column: Any = node[name] if isinstance(node, Table) else node
     is_field = name and not isinstance(node, Table)
-    values = np.asarray(column[name, start:stop] if is_field else column[start:stop])
+    values = np.asarray(column[name, chosen] if is_field else column[chosen])
     if values.ndim > 1 and prod(values.shape[1:]) > _MOST_ITEMS:
         return [_shortened(row) for row in values]
     return [_cell(row) for row in array_to_json(values)]
@@ -172,7 +195,7 @@ def _cell(value: Any) -> Any:
     return value
 
 
-def _window(node: Array | Table, selection: str, *, decodes: bool = False) -> Window:
+def _window(node: Array | Table | Picked, selection: str, *, decodes: bool = False) -> Window:
     parts = parse_selection(selection) if selection.strip() else (...,)
     return window(node, parts, block_bytes=_BLOCK, decodes=decodes)
 
@@ -230,11 +253,21 @@ class Download:
     blocks: Iterator[bytes] | None
 
 
-def download(content: Content, path: str, selection: str, format: str, *, heads: bool = False) -> Work[Download]:
+def download(
+    content: Content,
+    path: str,
+    selection: str,
+    format: str,
+    query: Query = ALL,
+    matching: Matching | None = None,
+    *,
+    heads: bool = False,
+) -> Work[Download]:
     """Return the work that begins a file of a selection; reading each further block takes as much memory.
 
-    With `heads`, values are decoded, and csv of arrays has their coordinates in its first column and line. If the nodes
-    are replaced later, the iterator raises `ConflictError`.
+    With a query, the selection is one of the rows that match it, in its order. With `heads`, values are decoded, and
+    csv of arrays has their coordinates in its first column and line. If the nodes are replaced later, the iterator
+    raises `ConflictError`.
 
     Raises
     ------
@@ -255,13 +288,20 @@ def download(content: Content, path: str, selection: str, format: str, *, heads:
     node = content.open(path)
     if isinstance(node, Group):
         node = _table_at(content, path)
-    part = _window(node, selection, decodes=heads)
-    write = _headed(content, node, part) if heads and format == "csv" and isinstance(node, Array) else WRITERS[format]
     arrays = [node] if isinstance(node, Array) else [node[name] for name in node.names]
+    used = used_columns(node, query) if query else []
     watch = content.watch(node, *(arrays if isinstance(node, Table) else ()))
+    whole = None if query else _window(node, selection, decodes=heads)
+    has_heads = heads and format == "csv" and isinstance(node, Array) and whole is not None
+    write = _headed(content, whole) if has_heads else WRITERS[format]
     last = path.rpartition("/")[2] or node.name or "values"
 
     def run() -> Download:
+        if whole is None:
+            found = watch.guard(lambda: (matching or Matching()).find(path, node, query, watch))
+            part = _window(Picked(node, found.numbers), selection)
+        else:
+            part = whole
         pieces = _watched(write(part), watch)
         first, size, is_all = b"", None, False
         while len(first) < _FIRST and not is_all:  # errors before the first bytes are answers of their own
@@ -274,11 +314,15 @@ def download(content: Content, path: str, selection: str, format: str, *, heads:
         return Download(f"{last}.{format}", _TYPES[format], size, first, None if is_all else pieces)
 
     # a table reads its columns one after another
-    return Work(3 * _BLOCK + max((reading_cost(array.stored, part.axes) for array in arrays), default=0), run)
+    axes = () if whole is None else whole.axes
+    cost = 3 * _BLOCK + max((reading_cost(array.stored, axes) for array in arrays), default=0)
+    return Work(cost + (matching_cost(used) if query else 0), run)
 
 
-def _headed(content: Content, node: Array, part: Window) -> Callable[[Window], Iterator[bytes]]:
+def _headed(content: Content, part: Window) -> Callable[[Window], Iterator[bytes]]:
     """Return a writer of csv with the coordinates of an array: those that are served."""
+    node = part.array
+    assert isinstance(node, Array)
     kept = [(axis, indices) for axis, indices in enumerate(part.axes) if isinstance(indices, range)]
     along = [coordinates_along(node, axis, indices, content.root.path) for axis, indices in kept]
     known = node.dimension_names or ()

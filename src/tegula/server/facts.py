@@ -10,6 +10,7 @@ from math import prod
 from typing import Any, Final
 
 from tegula.arrays.array import Array
+from tegula.display.contents import coordinates_among
 from tegula.errors import TegulaError, UnsupportedError
 from tegula.extracts.values import to_json
 from tegula.hierarchy.group import Group
@@ -141,14 +142,19 @@ def listing(content: Content, path: str, after: str, limit: int) -> Json:
         except UnsupportedError as error:
             facts["error"] = message(error)
     members = [_member(node, name) for name in names[:limit]]
-    return {**facts, "members": members, "truncated": len(names) > limit}
+    arrays = {name: member for name, (member, _) in zip(names, members) if isinstance(member, Array)}
+    coordinates = coordinates_among(arrays) if isinstance(node, Group) else ()
+    listed = [{**about, "coordinate": True} if about["name"] in coordinates else about for _, about in members]
+    return {**facts, "members": listed, "truncated": len(names) > limit}
 
 
-def _member(node: Any, name: str) -> Json:
+def _member(node: Any, name: str) -> tuple[Any, Json]:
+    """Return a member and its facts; without the member if it can't be read."""
     try:
-        return entry(name, node[name])
+        member = node[name]
+        return member, entry(name, member)
     except TegulaError as error:
-        return {"name": name, "kind": "unreadable", "error": message(error)}
+        return None, {"name": name, "kind": "unreadable", "error": message(error)}
 
 
 def info(content: Content, path: str) -> Json:
@@ -178,7 +184,7 @@ def info(content: Content, path: str) -> Json:
     if isinstance(node, Array):
         return facts | content.watch(node).guard(partial(_array_facts, node))
     if isinstance(node, Table):
-        columns = [_member(node, name) for name in node.names[:_MOST_COLUMNS]]
+        columns = [_member(node, name)[1] for name in node.names[:_MOST_COLUMNS]]
         return facts | {"columns": columns, "ncolumns": len(node.names)}
     try:
         facts["nmembers"] = sum(1 for _ in islice(iter(content.members(node)), _MOST_VISITED))

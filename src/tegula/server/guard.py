@@ -1,13 +1,26 @@
-"""Authorisation: the token of a server, and the host names that requests may use for it."""
+"""Authorisation: the token of a server, the names that requests may use for it, and the sites that may read."""
 
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from http.cookies import CookieError, SimpleCookie
+from typing import Final
 from urllib.parse import parse_qs
 
-__all__ = ["LOOPBACK", "combined", "cookie_name", "is_known_host", "offered_tokens", "token_matches"]
+from tegula.errors import MetadataError, brief
+
+__all__ = [
+    "LOOPBACK",
+    "combined",
+    "cookie_name",
+    "is_known_host",
+    "is_origin",
+    "offered_tokens",
+    "origin_rules",
+    "token_matches",
+]
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 """Names of this machine that no other site can take, so that its pages can't make requests on behalf of a user."""
@@ -53,6 +66,44 @@ def is_known_host(header: str | None, allowed: Sequence[str]) -> bool:
     if not port.isdigit() or (name.startswith("[") and not name.endswith("]")):
         name = (header or "").strip().lower()
     return name in allowed
+
+
+_ORIGIN: Final = re.compile(r"([a-z][a-z0-9+.-]*://(?:[a-z0-9._-]+|\[[0-9a-f:.]+\]))(:[0-9]{1,5})?").fullmatch
+_ANY_PORT: Final = ":*"
+
+
+def is_origin(text: str) -> bool:
+    """Return whether a text is the origin of a web page: scheme, name and perhaps a port."""
+    return _ORIGIN(text) is not None
+
+
+def origin_rules(origins: Sequence[str]) -> tuple[tuple[str, ...], str | None]:
+    """Return the origins whose pages may read, and a regular expression of those that may with any port.
+
+    Raises
+    ------
+    MetadataError
+        If one is not an origin.
+
+    Examples
+    --------
+    >>> origin_rules(["https://Example.org/", "http://localhost:*"])
+    (('https://example.org',), 'http://localhost(:[0-9]+)?')
+    """
+    exact, patterns = [], []
+    for given in origins:
+        origin = given.lower().removesuffix("/") if isinstance(given, str) else ""
+        if origin == "*" or is_origin(origin):
+            exact.append(origin)
+        elif origin.endswith(_ANY_PORT) and is_origin(origin.removesuffix(_ANY_PORT)):
+            patterns.append(f"{re.escape(origin.removesuffix(_ANY_PORT))}(:[0-9]+)?")
+        else:
+            found = re.match(r"[a-z][a-z0-9+.-]*://[^/?#]+", origin)
+            what = found[0] if found is not None and is_origin(found[0]) else "https://example.org"
+            raise MetadataError(
+                f"{brief(given)} is not the origin of web pages, which is written as {what}", field="allow_origins"
+            )
+    return tuple(exact), "|".join(patterns) or None
 
 
 def cookie_name(server: object) -> str:

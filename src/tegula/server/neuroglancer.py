@@ -28,7 +28,7 @@ from tegula.server.pages import file_reply
 from tegula.server.values import Reply, not_found
 from tegula.zarr3_view.casting import cast, suggested_cast
 
-__all__ = ["neuroglancer"]
+__all__ = ["is_offered", "neuroglancer"]
 
 _PLAIN: Final = frozenset("uint8 int8 uint16 int16 uint32 int32 uint64 float32".split())
 _MOST_AXES: Final = 8
@@ -69,6 +69,11 @@ def neuroglancer(
 
         return Work(cost, partial(watch.guard, run))
     return not_found()
+
+
+def is_offered(facts: Mapping[str, Any]) -> bool:
+    """Return whether neuroglancer is installed, and can show the node of these facts."""
+    return facts.get("cast") is not None and 0 < len(facts["shape"]) <= _MOST_AXES and _client() is not None
 
 
 def _path(view: str) -> str:

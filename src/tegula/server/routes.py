@@ -20,7 +20,8 @@ from tegula.server import extracting, facts, pages
 from tegula.server.budget import Budget
 from tegula.server.consistency import Work
 from tegula.server.content import CAST_PREFIX, ComputedValue, Content, split_cast
-from tegula.server.neuroglancer import neuroglancer
+from tegula.server.matching import Matching, Query
+from tegula.server.neuroglancer import is_offered, neuroglancer
 from tegula.server.replies import as_json
 from tegula.server.values import Reply, Values, not_found
 from tegula.stores.arguments import is_key
@@ -35,6 +36,8 @@ _SHARE: Final = 4  # a request may take up to one in so many bytes of the machin
 _ATTEMPTS: Final = 10  # to answer, while writers change what the answer depends on
 _DOWNLOAD_BYTES: Final = 4 * extracting.COST
 _ROUTE_PREFIX: Final = "-/"
+_PREFERENCE: Final = "missing=empty"
+"""Asks for an empty answer where there is no value: the page's chunks that are not stored are no errors."""
 _AS_LIFETIME: Final = 5.0  # seconds to remember whether the node has a member "as"
 
 
@@ -102,6 +105,7 @@ class Routes:
         self._requests = content.store.concurrency
         self._budget, self._downloads = Budget(_WORK_BYTES, _most_bytes(), release), Budget(_DOWNLOAD_BYTES)
         self._has_as = (0.0, False)
+        self._matching = Matching()
 
     async def reply(self, request: Request) -> Reply:
         """Return the answer to a request.
@@ -122,7 +126,14 @@ class Routes:
         """Answer for a key of Zarr v3, or for the path of a node."""
         is_reserved = request.path.startswith(CAST_PREFIX) and await self._reserves_as()
         key, to = split_cast(request.path, is_reserved)
-        return await self._value(request, key, to)
+        if request.headers.get("prefer") != _PREFERENCE:
+            return await self._value(request, key, to)
+        try:
+            reply = await self._value(request, key, to)
+        except NotFoundError:
+            reply = not_found()
+        missing = Reply(204, {"cache-control": "no-cache", "preference-applied": _PREFERENCE})
+        return missing if reply.status == 404 else reply
 
     async def _consistent(self, request: Request, plan: Callable[[], T | Work[T]]) -> T:
         """Return the result of a plan, or of the work that it returns; every answer is made here.
@@ -181,7 +192,8 @@ class Routes:
             if not path or is_key(path):
                 after, limit = asked.get("after", ""), _number(asked, "limit", 1000)
                 plan = partial(facts.listing, self.content, path, after, limit)
-                return as_json(await self._consistent(request, plan), vary=True)
+                found = await self._consistent(request, plan)
+                return as_json({**found, "neuroglancer": is_offered(found)}, vary=True)
             return not_found()
         if path and not is_key(path):
             return not_found()
@@ -213,7 +225,8 @@ class Routes:
         columns = asked.get("columns")
         names = None if columns is None else _names(columns)
         last = None if stop < 0 else stop
-        plan = partial(extracting.rows_work, self.content, path.strip("/"), names, start, last)
+        query, path = _query(asked), path.strip("/")
+        plan = partial(extracting.rows_work, self.content, path, names, start, last, query, self._matching)
         return as_json(await self._consistent(request, plan))
 
     async def _stats(self, request: Request, path: str) -> Reply:
@@ -224,12 +237,14 @@ class Routes:
     async def _download(self, request: Request, tail: str) -> Reply:
         asked = request.parameters
         path, selection, format = tail.strip("/"), asked.get("selection", ""), asked.get("format", "npy")
+        query = _query(asked)
         await request.hold(self._downloads, extracting.COST)  # for blocks that wait for the client
         cost = 0
 
         def plan() -> Work[extracting.Download]:
             nonlocal cost
-            work = extracting.download(self.content, path, selection, format, heads="heads" in asked)
+            heads = "heads" in asked
+            work = extracting.download(self.content, path, selection, format, query, self._matching, heads=heads)
             cost = work.cost
             return work
 
@@ -270,6 +285,14 @@ def _number(parameters: Mapping[str, str], name: str, default: int) -> int:
     if not text.isdecimal() or len(text) > 18:
         raise SelectionError(f"{name} must be a whole number of up to 18 digits, not {text!r:.40}")
     return int(text)
+
+
+def _query(parameters: Mapping[str, str]) -> Query:
+    """Return the condition on rows, and the column that they are sorted by."""
+    order = parameters.get("order", "ascending")
+    if order not in ("ascending", "descending"):
+        raise SelectionError(f"order must be ascending or descending, not {order!r:.40}")
+    return Query(parameters.get("where", "").strip(), parameters.get("sort", ""), order == "descending")
 
 
 def _names(text: str) -> list[str]:

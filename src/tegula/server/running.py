@@ -8,16 +8,16 @@ import secrets
 import socket
 import threading
 import webbrowser
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import Node
-from tegula.errors import MetadataError, StoreError, UnsupportedError
+from tegula.errors import MetadataError, StoreError, UnsupportedError, brief
 from tegula.hierarchy.opening import open_stored as open_node
 from tegula.runtime import optional
-from tegula.server.guard import LOOPBACK
+from tegula.server.guard import LOOPBACK, origin_rules
 from tegula.stores.targets.opening import check_options
 from tegula.stores.targets.paths import clean
 
@@ -61,9 +61,9 @@ class Server:
         port = sock.getsockname()[1]
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
         hosts = LOOPBACK if token is None else ()
-        application = server.app(node, token, allow_origins=origins, allow_hosts=hosts)
+        self._application = server.app(node, token, allow_origins=origins, allow_hosts=hosts)
         config = uvicorn.Config(
-            application,
+            self._application,
             http=connections.Connection,
             ws="none",
             lifespan="off",
@@ -113,6 +113,10 @@ class Server:
         """The URL to open in a browser, with the token."""
         return f"{self.url}/" + (f"?token={quote(self.token, safe='')}" if self.token is not None else "")
 
+    def on_refused(self, tell: Callable[[str], None]) -> None:
+        """Call a function once with each origin whose pages ask for data that they may not read."""
+        self._application.refused = tell
+
     @property
     def is_running(self) -> bool:
         """Whether it answers requests."""
@@ -152,7 +156,7 @@ def serve(
     host: str = "127.0.0.1",
     port: int | None = None,
     token: str | None = None,
-    allow_origins: tuple[str, ...] = ("*",),
+    allow_origins: tuple[str, ...] = (),
     open_browser: bool = False,
     block: bool = False,
     storage_options: Mapping[str, Any] | None = None,
@@ -174,8 +178,8 @@ def serve(
     token : str, optional
         A secret that each request must have. One is generated unless only this machine can reach `host`.
     allow_origins : tuple of str
-        Origins of the web pages that may read (CORS), such as ``https://example.org``; by default all, so that viewers
-        on other sites work. Pages on this machine always may.
+        Origins of web pages on other sites that may read (CORS), such as ``https://example.org``; a viewer on another
+        site works only if it is among them. ``"http://localhost:*"`` stands for any port, ``"*"`` for all origins.
     open_browser : bool
         Open the page in the browser.
     block : bool
@@ -194,6 +198,8 @@ def serve(
         If there is no such node.
     UnsupportedError
         If starlette or uvicorn are not installed.
+    MetadataError
+        If an origin, the port or the token is not valid.
     StoreError
         If the port is taken.
 
@@ -216,9 +222,12 @@ def serve(
         node: Any = target[below] if below else target  # type: ignore[index]  # an array has fields at most
     else:
         node = open_node(target, path=path, storage_options=storage_options)
+    if not isinstance(host, str):
+        raise MetadataError(f"host must be text, not {brief(host)}", field="host")
     is_local = host in _LOCAL_NAMES
     if token is not None and not _TOKEN(token):
         raise MetadataError("a token consists of ASCII letters, digits and ._~+/=-", field="token")
+    origin_rules(allow_origins)  # raises the error before a port is taken
     if token is None and not is_local:
         token = secrets.token_urlsafe(24)
     server = Server(node, _listen(host, port), host, token, allow_origins)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from tegula.errors import StoreError
+from tegula.errors import StoreError, brief
 from tegula.runtime.deferred import Later
 from tegula.runtime.system import HIDDEN
 
@@ -135,7 +135,7 @@ def path_text(path: Any) -> str:
         text = os.fsdecode(path)
         os.fsencode(text)  # a lone surrogate has no bytes
     except (TypeError, ValueError) as error:
-        raise StoreError(f"{path!r:.80} is not a path") from error
+        raise StoreError(f"{brief(path)} is not a path") from error
     if not text or "\0" in text:
         raise StoreError(f"{text!r} is not a path")
     return text

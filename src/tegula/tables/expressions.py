@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from tegula.errors import MetadataError, NotFoundError, TegulaError, UnsupportedError
+from tegula.errors import MetadataError, NotFoundError, TegulaError, UnsupportedError, brief
 from tegula.tables.precedence import check_precedence
 
 __all__ = ["FUNCTIONS", "REDUCTIONS", "Expression", "compile_expression", "compile_tree"]
@@ -126,13 +126,14 @@ def compile_expression(text: str) -> Expression:
     ('price', 'volume', 'limit')
     """
     if not isinstance(text, str):
-        raise MetadataError(f"an expression must be text, not {text!r:.80}", field="expression")
+        raise MetadataError(f"an expression must be text, not {brief(text)}", field="expression")
     if len(text) > _MAX_LENGTH:
         raise MetadataError(f"an expression may have {_MAX_LENGTH} characters, not {len(text)}", field="expression")
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError) as error:
-        raise MetadataError(f"{text!r:.80} is not an expression: {error}", field="expression") from None
+        reason = error.msg if isinstance(error, SyntaxError) else error
+        raise MetadataError(f"{text!r:.80} is not an expression: {reason}", field="expression") from None
     except (RecursionError, MemoryError):
         raise MetadataError("the expression is too deeply nested", field="expression") from None
     _check_depth(tree)

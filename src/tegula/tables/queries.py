@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tegula.arrays.array import Array
 from tegula.arrays.chunking import whole_chunks
 from tegula.engine.concurrency.pool import gather
-from tegula.errors import MetadataError, NotFoundError, SelectionError, TegulaError, UnsupportedError
+from tegula.errors import MetadataError, NotFoundError, SelectionError, TegulaError, UnsupportedError, brief
 from tegula.metadata.chunk_grids import as_slice
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "read_into",
     "read_rows",
     "row_dtype",
+    "row_mask",
     "rows_at",
     "rows_that_match",
     "split_names",
@@ -159,7 +160,7 @@ def chosen_rows(selection: Any, length: int) -> int | slice | npt.NDArray[np.int
     """
     if is_number(selection):
         if not -length <= selection < length:
-            raise SelectionError(f"there is no row {selection} in {length}")
+            raise SelectionError(f"there is no row {brief(selection)} in {length}")
         return int(selection) % length
     if selection is Ellipsis or (isinstance(selection, tuple) and not selection):
         return slice(0, length, 1)
@@ -247,7 +248,7 @@ def rows_that_match(
         read = {name: buffer[: stop - start] for name, buffer in buffers.items()}
         read_into(used, slice(start, stop), read)
         parts = {name: value[start:stop] if _is_long(value) else value for name, value in values.items()}
-        inside = np.flatnonzero(_mask(predicate.evaluate({**read, **parts}), stop - start))
+        inside = np.flatnonzero(row_mask(predicate.evaluate({**read, **parts}), stop - start))
         if skip:
             skip, inside = max(0, skip - len(inside)), inside[skip:]
         if limit is not None:
@@ -261,7 +262,7 @@ def _row_count(value: Any, field: str) -> int | None:
     if value is None:
         return None
     if not is_number(value) or value < 0:
-        raise MetadataError(f"{field} must be a number of rows, not {value!r:.80}", field=field)
+        raise MetadataError(f"{field} must be a number of rows, not {brief(value)}", field=field)
     return int(value)
 
 
@@ -290,7 +291,14 @@ def _block_rows(columns: Mapping[str, Array]) -> int:
     return whole_chunks(longest, row, _BLOCK_BYTES)
 
 
-def _mask(result: Any, length: int) -> npt.NDArray[Any]:
+def row_mask(result: Any, length: int) -> npt.NDArray[Any]:
+    """Return what an expression gives for each of some rows, if that is true or false.
+
+    Raises
+    ------
+    MetadataError, SelectionError
+        If it is anything else.
+    """
     mask = np.asarray(result)
     if mask.dtype != bool:
         raise MetadataError(f"the expression gives {mask.dtype}, not true or false", field="expression")

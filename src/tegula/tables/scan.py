@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tegula.arrays.array import Array
 from tegula.arrays.chunking import whole_chunks
-from tegula.errors import SelectionError, TegulaError
+from tegula.errors import SelectionError, TegulaError, brief
 from tegula.runtime.optional import library
 from tegula.tables.arrow_types import arrow_array, arrow_field
 from tegula.tables.predicates import as_predicate
@@ -74,7 +74,7 @@ class Scan:
         location: str = "",
     ) -> None:
         if batch_rows is not None and (not is_number(batch_rows) or batch_rows < 1):
-            raise SelectionError(f"batch_rows must be a number of rows, not {batch_rows!r:.80}", field="batch_rows")
+            raise SelectionError(f"batch_rows must be a number of rows, not {brief(batch_rows)}", field="batch_rows")
         self._columns = columns
         self._known = known
         self._rows = rows

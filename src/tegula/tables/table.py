@@ -22,7 +22,7 @@ from tegula.arrays.node import Node, opened_by_name
 from tegula.display import Info
 from tegula.engine.concurrency.pool import gather
 from tegula.engine.nodes.deleting import delete_node
-from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, TegulaError
+from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, TegulaError, brief
 from tegula.metadata.nodes import GroupMetadata
 from tegula.stores import Store
 from tegula.stores.targets.opening import creating
@@ -670,7 +670,7 @@ class Table(Node):
         """
         self.check_writable()
         if name not in self.names:
-            raise NotFoundError(f"there is no column {name!r:.80}", path=self.location)
+            raise NotFoundError(f"there is no column {brief(name)}", path=self.location)
         with self._locating():
             self._update(
                 lambda metadata: with_names(metadata, [n for n in column_names(metadata) or self.names if n != name])

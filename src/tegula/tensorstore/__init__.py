@@ -1,4 +1,8 @@
-"""TensorStore's Python interface over tegula's arrays: to run a program written for TensorStore, change its import."""
+"""TensorStore's Python interface over tegula's arrays: to run a program written for TensorStore, change its import.
+
+Names and arguments mean what https://google.github.io/tensorstore/python/api/ says. Here their descriptions are short;
+they say more where something differs.
+"""
 
 from tegula.tensorstore.adapters import (
     DownsampleMethod,
@@ -10,7 +14,6 @@ from tegula.tensorstore.adapters import (
     stack,
     virtual_chunked,
 )
-from tegula.tensorstore.aliases import DimSelectionLike, NumpyIndexingSpec, NumpyIndexTerm, RecheckCacheOption
 from tegula.tensorstore.constraints import dtypes as _dtypes
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
@@ -21,16 +24,23 @@ from tegula.tensorstore.context import Context
 from tegula.tensorstore.drivers.virtual_chunked import VirtualChunkedReadParameters, VirtualChunkedWriteParameters
 from tegula.tensorstore.future import Batch, Future, FutureLike, Promise, WriteFutures
 from tegula.tensorstore.index.dim import Dim, inf
-from tegula.tensorstore.index.dim_expressions import DimExpression, DimSelection, d
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.index.indexing import newaxis
+from tegula.tensorstore.index.indexing import (
+    DimExpression,
+    DimSelection,
+    DimSelectionLike,
+    NumpyIndexingSpec,
+    NumpyIndexTerm,
+    d,
+    newaxis,
+)
 from tegula.tensorstore.index.output_maps import OutputIndexMap, OutputIndexMaps, OutputIndexMethod
 from tegula.tensorstore.index.transform import Indexable, IndexTransform
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.kvstore.transaction import Transaction
-from tegula.tensorstore.opening import open
-from tegula.tensorstore.spec.spec import OpenMode, Spec
-from tegula.tensorstore.store import TensorStore
+from tegula.tensorstore.spec.interface import OpenMode, RecheckCacheOption
+from tegula.tensorstore.spec.spec import Spec
+from tegula.tensorstore.store import TensorStore, open
 
 __all__ = [
     "Batch",

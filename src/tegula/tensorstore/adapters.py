@@ -18,16 +18,14 @@ from tegula.tensorstore.drivers.array import ArrayDriver, ArraySpec
 from tegula.tensorstore.drivers.virtual import default_context
 from tegula.tensorstore.drivers.virtual_chunked import VirtualChunkedDriver
 from tegula.tensorstore.errors import StatusError, checked_or_none, invalid, type_error
-from tegula.tensorstore.index.dim_expressions import d
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.index.indexing import newaxis
-from tegula.tensorstore.index.subscripts import resolve
+from tegula.tensorstore.index.indexing import d, newaxis
+from tegula.tensorstore.index.operations import resolve
 from tegula.tensorstore.kvstore.transaction import Transaction
-from tegula.tensorstore.sources import as_source
 from tegula.tensorstore.spec.interface import mode_of
 from tegula.tensorstore.spec.spec import Spec
 from tegula.tensorstore.store import TensorStore
-from tegula.tensorstore.views import Viewed
+from tegula.tensorstore.views import Viewed, as_source
 
 __all__ = ["DownsampleMethod", "array", "cast", "concat", "downsample", "overlay", "stack", "virtual_chunked"]
 
@@ -42,37 +40,15 @@ def array(
     copy: bool | None = None,
     write: bool | None = None,
 ) -> TensorStore:
-    """Return an array in memory that shares the data of a NumPy array if possible.
+    """Return an array in memory that shares the data of a NumPy array if possible; `copy` says always or never to copy.
 
-    Parameters
-    ----------
-    array : array_like
-        The elements.
-    dtype : dtype, optional
-        Their data type.
-    context : Context, optional
-        The source of shared resources.
-    copy : bool, optional
-        Copy always (True) or never (False); by default, copy only if necessary.
-    write : bool, optional
-        Whether the array is writable; by default, if the NumPy array is.
-
-    Raises
-    ------
-    ValueError
-        If the data type does not exist, or a copy is necessary but not allowed.
+    By default, it is writable if the NumPy array is.
 
     Examples
     --------
     >>> import tegula.tensorstore as ts
-    >>> ts.array([1, 2], dtype=ts.uint32)
-    TensorStore({
-      'array': [1, 2],
-      'context': {'data_copy_concurrency': {}},
-      'driver': 'array',
-      'dtype': 'uint32',
-      'transform': {'input_exclusive_max': [2], 'input_inclusive_min': [0]},
-    })
+    >>> ts.array([[1, 2], [3, 4]], dtype=ts.uint32)[:, 1].read().result()
+    array([2, 4], dtype=uint32)
     """
     checked_or_none("context", context, Context)
     wanted = None if dtype is None else dtypes.dtype(dtype)
@@ -83,9 +59,7 @@ def array(
         if copy is False:
             raise invalid("Unable to avoid copy while creating an array that can be written")
         values = values.copy()
-    driver = ArrayDriver(values, wanted)
-    if context is not None:
-        driver.bindings = Bindings(ArraySpec.resource_kinds).bound(context)
+    driver = ArrayDriver(values, wanted, Bindings(ArraySpec.resources).bound(context or default_context()))
     driver.mode = "rw" if values.flags.writeable and write is not False else "r"
     return TensorStore._of(driver)
 
@@ -128,18 +102,6 @@ def cast(base: Spec, dtype: dtypes.DTypeLike) -> Spec: ...
 def cast(base: TensorStore | Spec, dtype: dtypes.DTypeLike) -> TensorStore | Spec:
     """Return a view, or its spec, with the elements converted to another data type.
 
-    Parameters
-    ----------
-    base : TensorStore or Spec
-        The array to convert.
-    dtype : dtype
-        The data type to convert to.
-
-    Raises
-    ------
-    ValueError
-        If the elements can't be converted to this type.
-
     Examples
     --------
     >>> import tegula.tensorstore as ts
@@ -161,16 +123,7 @@ def downsample(base: Spec, downsample_factors: Iterable[int], method: Downsample
 def downsample(
     base: TensorStore | Spec, downsample_factors: Iterable[int], method: DownsampleMethod
 ) -> TensorStore | Spec:
-    """Return a view, or its spec, with each block of elements reduced to one.
-
-    Parameters
-    ----------
-    base : TensorStore or Spec
-        The array to downsample.
-    downsample_factors : sequence of int
-        The shape of a block; blocks start at multiples of it.
-    method : {"stride", "mean", "min", "max", "median", "mode"}
-        The reduction method.
+    """Return a view, or its spec, with each block of elements reduced to one; blocks start at multiples of the factors.
 
     Examples
     --------
@@ -197,25 +150,10 @@ def overlay(
     transaction: Transaction | None = None,
     **constraints: Any,
 ) -> TensorStore:
-    """Overlay arrays at the positions of their domains; later arrays cover earlier ones.
+    """Overlay arrays, or specs that are opened when first needed, at the positions of their domains.
 
-    Parameters
-    ----------
-    layers : sequence of (TensorStore or Spec)
-        The arrays. Specs must have a domain, and are opened when first needed.
-    read, write : bool, optional
-        The access that at least one layer must allow; by default all that the layers allow.
-    context : Context, optional
-        The source of shared resources.
-    transaction : Transaction, optional
-        The transaction for reads and writes; by default that of the arrays.
-    rank, dtype, domain, shape, dimension_units, schema : optional
-        Constraints, as for `Schema`.
-
-    Raises
-    ------
-    ValueError
-        If the arrays do not fit together, or have different transactions.
+    Later layers cover earlier ones. By default, the result allows all that a layer allows, and has the transaction of
+    the arrays. Constraints are those of `Schema`.
 
     Examples
     --------
@@ -237,16 +175,7 @@ def stack(
     transaction: Transaction | None = None,
     **constraints: Any,
 ) -> TensorStore:
-    """Stack arrays along a new dimension.
-
-    Parameters
-    ----------
-    layers : sequence of (TensorStore or Spec)
-        The arrays.
-    axis : int
-        The new dimension; negative numbers count from the end.
-    read, write, context, transaction, **constraints
-        As for `overlay`.
+    """Stack arrays along a new dimension; the other arguments are those of `overlay`.
 
     Examples
     --------
@@ -275,16 +204,7 @@ def concat(
     transaction: Transaction | None = None,
     **constraints: Any,
 ) -> TensorStore:
-    """Concatenate arrays along one of their dimensions.
-
-    Parameters
-    ----------
-    layers : sequence of (TensorStore or Spec)
-        The arrays.
-    axis : int or str
-        The dimension, or its label.
-    read, write, context, transaction, **constraints
-        As for `overlay`.
+    """Concatenate arrays along a dimension, a number or a label; the other arguments are those of `overlay`.
 
     Examples
     --------
@@ -383,22 +303,10 @@ def virtual_chunked(
     transaction: Transaction | None = None,
     **constraints: Any,
 ) -> TensorStore:
-    """Return an array whose chunks are read and written by functions.
+    """Return an array whose chunks are read and written by functions; constraints are those of `Schema`.
 
-    Parameters
-    ----------
-    read_function : callable, optional
-        Called with the domain of a chunk, an array to fill, and `VirtualChunkedReadParameters`.
-    write_function : callable, optional
-        Called with the domain of a chunk, the array to store, and `VirtualChunkedWriteParameters`.
-    loop : asyncio.AbstractEventLoop, optional
-        The event loop for coroutines that the functions return; by default the caller's event loop, if there is one.
-    context : Context, optional
-        The source of shared resources.
-    transaction : Transaction, optional
-        The transaction for reads and writes.
-    rank, dtype, domain, shape, chunk_layout, dimension_units, schema : optional
-        The properties of the array, as for `Schema`.
+    They are called with the domain of a chunk, an array to fill or to store, and `VirtualChunkedReadParameters` or
+    `VirtualChunkedWriteParameters`. Coroutines that they return run in the event loop, by default the caller's.
 
     Examples
     --------

@@ -21,7 +21,7 @@ from tegula.runtime.frozen import attribute
 from tegula.stores.arguments import Generation, split_children
 from tegula.stores.memory import MemoryStore, next_generation
 from tegula.tensorstore.errors import checked_or_none, invalid, status, type_error
-from tegula.tensorstore.json.binding import (
+from tegula.tensorstore.json import (
     MISSING,
     MemberTable,
     boolean,
@@ -30,11 +30,12 @@ from tegula.tensorstore.json.binding import (
     known_only,
     obj,
     one_of,
+    pretty,
     take,
     take_members,
+    to_json_value,
     with_defaults,
 )
-from tegula.tensorstore.json.values import pretty, to_json_value
 
 __all__ = ["Bindings", "Context", "MemoryKeys", "SpecBuilder"]
 
@@ -216,15 +217,7 @@ def kind_of(identifier: str) -> Kind:
 
 
 def split_reference(kind: Kind, json: Any) -> Any:
-    """Return a reference unchanged; read any other JSON value as a description.
-
-    Examples
-    --------
-    >>> split_reference(KINDS["cache_pool"], "cache_pool#a")
-    'cache_pool#a'
-    >>> split_reference(KINDS["cache_pool"], {"total_bytes_limit": 5.0})
-    {'total_bytes_limit': 5}
-    """
+    """Return a reference unchanged; read any other JSON value as a description."""
     if not isinstance(json, str):
         return kind.read(json)
     if json.partition("#")[0] == kind.name:
@@ -280,18 +273,7 @@ class _Resource:
 
 
 class _Spec:
-    """The spec of a context: descriptions of resources, or references to others, by identifier.
-
-    Parameters
-    ----------
-    json : mapping
-        The JSON representation.
-
-    Raises
-    ------
-    ValueError
-        If an identifier has an unknown kind, or a description is not valid.
-    """
+    """The spec of a context: descriptions of resources, or references to others, by identifier."""
 
     __slots__ = ("_entries",)
 
@@ -315,17 +297,7 @@ class _Spec:
 class Context:
     """A set of shared resources, each created when it is first used.
 
-    Parameters
-    ----------
-    spec : Context.Spec or JSON, optional
-        The resources. Kinds that it does not name come from the parent, or have their defaults.
-    parent : Context, optional
-        The context that provides resources not named by the spec.
-
-    Raises
-    ------
-    ValueError
-        If the JSON is not valid.
+    Kinds that the spec does not name come from the parent, or have their defaults.
 
     Examples
     --------
@@ -406,8 +378,8 @@ class Bindings:
 
     __slots__ = ("_explicit", "_home", "_kinds", "context")
 
-    def __init__(self, kinds: Mapping[str, str]) -> None:
-        self._kinds = kinds
+    def __init__(self, names: Iterable[str]) -> None:
+        self._kinds = {name: name.removeprefix("metadata_") for name in names}
         self._explicit: dict[str, Any] = {}  # bound resources, or the JSON of others
         self._home: Context | None = None  # once bound: the context that provides the resources not given
         self.context: _Spec | None = None
@@ -418,7 +390,6 @@ class Bindings:
         home = self._home
         if home is not None:
             self._explicit = {name: self._explicit.get(name) or home[kind] for name, kind in self._kinds.items()}
-            self._home = None
         return self._explicit
 
     def take(self, members: dict[str, Any], *, only_if_given: Set[str] = frozenset()) -> None:
@@ -446,7 +417,9 @@ class Bindings:
         return KINDS[self._kinds[name]]
 
     def home(self, context: Context) -> Context:
-        """Return the context to bind to: the spec's own with `context` as its parent, or else `context`."""
+        """Return the context that resources are bound to, or will be: the spec's own below `context`, or `context`."""
+        if self._home is not None:
+            return self._home
         return context if self.context is None else Context(self.context, parent=context)
 
     def bound(self, home: Context) -> Bindings:

@@ -21,6 +21,7 @@ __all__ = [
     "checked_or_none",
     "index_error",
     "invalid",
+    "stating",
     "status",
     "type_error",
 ]
@@ -64,22 +65,7 @@ class ArgumentTypeError(StatusError, TypeError):
 
 
 def status(code: str, message: str) -> StatusError:
-    """Return the exception for a status.
-
-    Parameters
-    ----------
-    code : str
-        The name of the status code: ``"INVALID_ARGUMENT"``, ``"NOT_FOUND"``, ``"ALREADY_EXISTS"`` and so on.
-    message : str
-        The sentence, without the code.
-
-    Examples
-    --------
-    >>> status("NOT_FOUND", 'Metadata at ".zarray" does not exist')
-    ValueStatusError('NOT_FOUND: Metadata at ".zarray" does not exist')
-    >>> isinstance(status("UNIMPLEMENTED", "Dimension units not supported by zarr driver"), NotImplementedError)
-    True
-    """
+    """Return the exception for a status, whose sentence is without the code."""
     return UnimplementedError(code, message) if code == "UNIMPLEMENTED" else ValueStatusError(code, message)
 
 
@@ -114,6 +100,22 @@ def annotate(error: BaseException, context: str) -> StatusError:
     """Return the same error with ``context`` and a colon before its sentence."""
     inner = as_status(error)
     return type(inner)(inner.code, f"{context}: {inner.sentence}")
+
+
+class stating:
+    """A context manager that converts errors to statuses, with a text before their sentences, if one is given."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str = "") -> None:
+        self._text = text
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, TegulaError):
+            raise annotate(error, self._text) if self._text else as_status(error) from error.__cause__
 
 
 def as_status(error: BaseException) -> StatusError:

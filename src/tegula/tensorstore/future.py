@@ -152,17 +152,8 @@ _Waiting: TypeAlias = "futures.Future[Any]"
 class Future(Generic[T]):
     """Handle for consuming the result of an asynchronous operation.
 
-    Parameters
-    ----------
-    future : Future, coroutine or any value
-        A future is returned unchanged; a coroutine runs in the event loop; any other value is the result.
-    loop : asyncio.AbstractEventLoop, optional
-        The event loop for a coroutine; by default the running loop.
-
-    Raises
-    ------
-    ValueError
-        For a coroutine, if there is no loop to run it.
+    A future is returned unchanged; a coroutine runs in the event loop, by default the running one; any other value is
+    the result.
 
     Examples
     --------
@@ -197,19 +188,8 @@ class Future(Generic[T]):
     def result(self, timeout: float | None = None, deadline: float | None = None) -> T:
         """Wait for the operation and return its result, or raise its error.
 
-        Parameters
-        ----------
-        timeout : float, optional
-            Maximum time to wait, in seconds.
-        deadline : float, optional
-            Time to wait until, in seconds since the epoch.
-
-        Raises
-        ------
-        TimeoutError
-            If the operation has not finished by then; it continues.
-        asyncio.CancelledError
-            If the operation was cancelled.
+        After `timeout` seconds, or at `deadline`, in seconds since the epoch, it raises TimeoutError; the operation
+        continues.
         """
         if self._waiting is not None:
             try:
@@ -336,21 +316,15 @@ class Promise(Generic[T]):
 
 
 class WriteFutures:
-    """The two futures of a write; its own methods are those of `commit`.
-
-    Attributes
-    ----------
-    copy : Future
-        Ready when the source is no longer read.
-    commit : Future
-        Ready when reads return the new values and these are stored as durably as the store supports; in a transaction,
-        when reads within it return them.
-    """
+    """The two futures of a write; its own methods are those of `commit`."""
 
     __slots__ = ("__weakref__", "commit", "copy")
 
     copy: Future[None]
+    """Ready when the source is no longer read."""
     commit: Future[None]
+    """Ready when reads return the new values and these are stored as durably as the store supports; in a transaction,
+    when reads within it return them."""
 
     def __new__(cls) -> WriteFutures:
         raise type_error("cannot create 'tensorstore.WriteFutures' instances")

@@ -1,4 +1,4 @@
-"""`TensorStore`: an open array, or a view of one."""
+"""`TensorStore`: an open array, or a view of one; `open` opens or creates the array of a spec."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ from tegula.tensorstore.drivers.adapting.cast import CastDriver
 from tegula.tensorstore.errors import StatusError, checked, checked_or_none, invalid, status, type_error
 from tegula.tensorstore.future import Batch, Future, WriteFutures, background, failed, immediate, written
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.index.resizing import base_bounds, resolved_transform
-from tegula.tensorstore.index.subscripts import Subscript
-from tegula.tensorstore.index.transform import Indexable, IndexTransform, identity
-from tegula.tensorstore.json.values import pretty
+from tegula.tensorstore.index.operations import Subscript
+from tegula.tensorstore.index.transform import Indexable, IndexTransform, base_bounds, identity, resolved_transform
+from tegula.tensorstore.json import pretty
+from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.kvstore.transaction import Transaction
-from tegula.tensorstore.sources import align, as_source, spread
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening, ResizeOptions
-from tegula.tensorstore.spec.spec import Spec
-from tegula.tensorstore.views import Selection, select
+from tegula.tensorstore.spec.spec import OpenMode, Spec
+from tegula.tensorstore.views import Selection, align, as_source, select, spread
 
 if TYPE_CHECKING:
     from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
@@ -35,7 +34,8 @@ if TYPE_CHECKING:
     from tegula.tensorstore.constraints.unit import Unit
     from tegula.tensorstore.kvstore.kvstore import KvStore
 
-__all__ = ["TensorStore"]
+__all__ = ["TensorStore", "open"]
+
 
 T = TypeVar("T")
 _SMALL = 2**20
@@ -128,10 +128,9 @@ class TensorStore(Indexable):
     size: int = attribute("domain.size", "Number of elements.")
     dtype: dtypes.dtype = attribute("_driver.dtype", "Data type of the elements.")
 
-    @property
-    def mode(self) -> Literal["r", "w", "rw"]:
-        """Whether the array can be read (``"r"``), written (``"w"``) or both (``"rw"``)."""
-        return self._driver.mode
+    mode: Literal["r", "w", "rw"] = attribute(
+        "_driver.mode", 'Whether the array can be read (``"r"``), written (``"w"``) or both (``"rw"``).'
+    )
 
     @property
     def readable(self) -> bool:
@@ -183,24 +182,12 @@ class TensorStore(Indexable):
 
     @property
     def url(self) -> str:
-        """A URL that opens the same array.
-
-        Raises
-        ------
-        NotImplementedError, ValueError
-            If the array has no URL.
-        """
+        """A URL that opens the same array; raises NotImplementedError or ValueError if there is none."""
         return self.spec().url
 
     @property
     def attributes(self) -> Any:
-        """The attributes stored with the array, as a mapping; changes to it are stored.
-
-        Raises
-        ------
-        NotImplementedError
-            If the driver does not support them.
-        """
+        """The attributes stored with the array, as a mapping; changes to it are stored. Not all drivers have them."""
         attributes = getattr(self._driver, "attributes", None)
         if attributes is None:
             raise status("UNIMPLEMENTED", f'"{self._driver.name}" driver has no attributes')
@@ -214,34 +201,7 @@ class TensorStore(Indexable):
         unbind_context: bool | None = None,
         **options: Any,
     ) -> Spec:
-        """Return a spec that opens this view again.
-
-        Parameters
-        ----------
-        minimal_spec : bool, optional
-            Leave out members that only matter when the array is created.
-        retain_context : bool, optional
-            Keep the bound context resources.
-        unbind_context : bool, optional
-            Replace the bound context resources by their specs.
-        **options
-            Further changes, as for `Spec.update`.
-
-        Examples
-        --------
-        >>> import tegula.tensorstore as ts
-        >>> ts.array([1, 2, 3], dtype=ts.uint8)[1:].spec()
-        Spec({
-          'array': [2, 3],
-          'driver': 'array',
-          'dtype': 'uint8',
-          'transform': {
-            'input_exclusive_max': [3],
-            'input_inclusive_min': [1],
-            'output': [{'input_dimension': 0, 'offset': -1}],
-          },
-        })
-        """
+        """Return a spec that opens this view again; options are those of `Spec.update`."""
         driver = self._driver.latest(look=False)
         spec = Spec._of(*driver.spec_of_view(self._transform(), minimal=bool(minimal_spec)))
         if unbind_context:
@@ -269,20 +229,7 @@ class TensorStore(Indexable):
         return selection
 
     def read(self, *, order: Literal["C", "F"] = "C", batch: Batch | None = None) -> Future[npt.NDArray[Any]]:
-        """Read all elements of the view.
-
-        Parameters
-        ----------
-        order : {"C", "F"}
-            Layout of the result.
-        batch : Batch, optional
-            Delay the read until this batch is submitted.
-
-        Returns
-        -------
-        Future
-            Its result is a NumPy array.
-        """
+        """Read all elements of the view into a NumPy array, in the memory order of C or of Fortran."""
         if order not in ("C", "F"):
             raise type_error("`order` must be specified as 'C' or 'F'")
         driver = self._driver
@@ -338,21 +285,10 @@ class TensorStore(Indexable):
         batch: Batch | None = None,
         can_reference_source_data_indefinitely: bool | None = None,
     ) -> WriteFutures:
-        """Write all elements of the view.
+        """Write all elements of the view; only those of a TensorStore can be written in a batch.
 
-        Parameters
-        ----------
-        source : TensorStore or array_like
-            The values. Dimensions match by label, or in order from the last one; dimensions of size 1 broadcast.
-        batch : Batch, optional
-            Delay the write until this batch is submitted; the source must be a TensorStore.
-        can_reference_source_data_indefinitely : bool, optional
-            Accepted, but without effect.
-
-        Returns
-        -------
-        WriteFutures
-            ``copy`` is ready when the source may be changed, ``commit`` when the values are stored.
+        Dimensions match by label, or in order from the last one; dimensions of size 1 broadcast.
+        `can_reference_source_data_indefinitely` is accepted, but without effect.
         """
         if isinstance(source, TensorStore):
             self._load()
@@ -405,15 +341,7 @@ class TensorStore(Indexable):
     # --- bounds
 
     def resolve(self, fix_resizable_bounds: bool = False, batch: Batch | None = None) -> Future[TensorStore]:
-        """Return the view with the current bounds of the stored array.
-
-        Parameters
-        ----------
-        fix_resizable_bounds : bool
-            Make all bounds explicit.
-        batch : Batch, optional
-            Delay the call until the batch is submitted.
-        """
+        """Return the view with the current bounds of the stored array, if wanted as explicit ones."""
 
         def act() -> TensorStore:
             driver = self._driver.resolve(fix_resizable_bounds=fix_resizable_bounds, batch=batch)
@@ -434,18 +362,10 @@ class TensorStore(Indexable):
         expand_only: bool = False,
         shrink_only: bool = False,
     ) -> Future[TensorStore]:
-        """Change the implicit bounds of the stored array, and return the view with the new bounds.
+        """Change the implicit bounds of the stored array (None keeps one), and return the view with the new bounds.
 
-        Parameters
-        ----------
-        inclusive_min, exclusive_max : sequence of (int or None), optional
-            The new bounds; None keeps a bound.
-        resize_metadata_only : bool
-            Do not delete chunks outside the new bounds.
-        resize_tied_bounds : bool
-            Allow a resize that also adds or removes elements outside this view.
-        expand_only, shrink_only : bool
-            Refuse to shrink, or to grow, the array.
+        A resize of the metadata only keeps chunks outside the new bounds. With `resize_tied_bounds`, it may add or
+        remove elements outside this view.
         """
         lower = _bounds(inclusive_min)
         upper = _bounds(exclusive_max)
@@ -475,13 +395,7 @@ class TensorStore(Indexable):
         return TensorStore._of(CastDriver(self._driver, dtypes.dtype(dtype)), self._transform(), self._transaction)
 
     def with_transaction(self, transaction: Transaction | None) -> TensorStore:
-        """Return a view with another transaction, or none, for reads and writes.
-
-        Raises
-        ------
-        ValueError
-            If the view has a transaction whose commit has not started.
-        """
+        """Return a view with another transaction, or none; raises before the commit of its own one has started."""
         checked_or_none("transaction", transaction, Transaction)
         if self._transaction is not None:
             self._transaction._refuse_leaving()
@@ -490,15 +404,7 @@ class TensorStore(Indexable):
     def storage_statistics(
         self, *, query_not_stored: bool = False, query_fully_stored: bool = False
     ) -> Future[_Statistics]:
-        """Return whether the elements of the view are stored.
-
-        Parameters
-        ----------
-        query_not_stored : bool
-            Find out whether none of the elements is stored.
-        query_fully_stored : bool
-            Find out whether all elements are stored.
-        """
+        """Return whether none, and whether all, of the elements of the view are stored, as far as it is asked for."""
 
         def act() -> _Statistics:
             none, every = self._driver.storage_statistics(self._selected().transform)
@@ -523,7 +429,7 @@ class TensorStore(Indexable):
 
 
 def _reopen(spec: DriverSpec, view: IndexTransform, read: bool, write: bool) -> TensorStore:
-    driver = spec.open(Opening(Context(), None, read, write))
+    driver, _ = spec.open(Opening(Context(), None, read, write))
     return TensorStore._of(driver, resolved_transform(view, driver.domain))
 
 
@@ -548,3 +454,66 @@ def _bounds(values: Iterable[int | None] | None) -> tuple[int | None, ...] | Non
         if bound is not None and not hasattr(bound, "__index__"):
             raise type_error(f"resize(): incompatible function arguments: {bound!r} is not an integer")
     return tuple(None if bound is None or bound == _UNCHANGED else int(bound) for bound in bounds)
+
+
+def open(
+    spec: Any,
+    *,
+    read: bool | None = None,
+    write: bool | None = None,
+    open_mode: OpenMode | None = None,
+    open: bool | None = None,
+    create: bool | None = None,
+    delete_existing: bool | None = None,
+    assume_metadata: bool | None = None,
+    assume_cached_metadata: bool | None = None,
+    context: Context | None = None,
+    transaction: Transaction | None = None,
+    batch: Batch | None = None,
+    kvstore: Any = None,
+    **constraints: Any,
+) -> Future[TensorStore]:
+    """Open or create an array; by default, an existing one for reading and writing.
+
+    Flags of opening replace those of the spec. Other options are those of `Spec.update`; if they contradict the spec or
+    each other, this function raises, and for all later errors the future.
+
+    Examples
+    --------
+    >>> import tegula.tensorstore as ts
+    >>> store = ts.open(
+    ...     {"driver": "zarr", "kvstore": {"driver": "memory"}}, create=True, dtype=ts.uint16, shape=[1000, 2000, 3000]
+    ... ).result()
+    >>> store.chunk_layout.read_chunk.shape
+    (101, 101, 101)
+    """
+    for name in ("minimal_spec", "unbind_context", "strip_context"):
+        if name in constraints:
+            raise type_error(f"open(): incompatible function arguments: unexpected keyword argument {name!r}")
+    chosen = Spec(spec)
+    if isinstance(kvstore, KvStore):
+        if transaction is not None and kvstore.transaction not in (None, transaction):
+            raise invalid("Invalid kvstore: Inconsistent transactions specified")
+        transaction = transaction or kvstore.transaction
+        kvstore = kvstore.spec(retain_context=True)
+    for name, value, kind in (("transaction", transaction, Transaction), ("batch", batch, Batch)):
+        if value is not None:
+            checked(name, value, kind)
+    context = Context() if context is None else context
+    chosen.update(
+        open_mode=open_mode,
+        open=open,
+        create=create,
+        delete_existing=delete_existing,
+        assume_metadata=assume_metadata,
+        assume_cached_metadata=assume_cached_metadata,
+        kvstore=kvstore,
+        context=context,
+        **constraints,
+    )
+    reads, writes = (bool(read), bool(write)) if read or write else (True, True)
+    return immediate(_opened, chosen, Opening(context, transaction, reads, writes, batch))
+
+
+def _opened(spec: Spec, request: Opening) -> TensorStore:
+    return TensorStore._of(*spec._open(request), request.transaction)

@@ -10,7 +10,7 @@ import numpy as np
 
 from tegula import engine
 from tegula.engine.concurrency.pool import gather
-from tegula.errors import MetadataError, SelectionError, UnsupportedError, out_of_memory
+from tegula.errors import MetadataError, SelectionError, UnsupportedError, brief, out_of_memory
 from tegula.indexing import Affine, Transform, whole
 from tegula.metadata.data_types import as_data_type
 from tegula.views import interop
@@ -241,7 +241,7 @@ def join(members: Sequence[View], axis: int) -> View:
         raise MetadataError("there are no arrays to join")
     first = members[0]
     if not -first.ndim <= index(axis) < first.ndim:
-        text = f"there is no axis {axis} in arrays of {first.ndim} dimensions"
+        text = f"there is no axis {brief(axis)} in arrays of {first.ndim} dimensions"
         raise MetadataError(text, field="axis", path=first.location)
     axis = index(axis) % first.ndim
     for number, member in enumerate(members):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tegula.errors import MetadataError, SelectionError
+from tegula.errors import MetadataError, SelectionError, brief
 from tegula.indexing import Affine, Transform, split_fields, whole
 from tegula.metadata.data_types import as_data_type
 from tegula.runtime import optional
@@ -303,7 +303,7 @@ class View(Operand):
         try:
             return View(self._base, self._transform, self._field, np.dtype(dtype))
         except (TypeError, ValueError, OverflowError) as error:
-            raise MetadataError(f"{dtype!r} is not a data type of NumPy: {error}", field="dtype") from error
+            raise MetadataError(f"{brief(dtype)} is not a data type of NumPy: {error}", field="dtype") from error
 
     # --- reading and writing
 

@@ -179,8 +179,9 @@ def engine_array(metadata: ArrayMetadata, store: Any, key: str, *, writing: bool
     path = place[0].rstrip("/")
     keys, grid = metadata.keys, metadata.grid
     try:
-        if type(store) is TegulaStore and isinstance(store.store, Zarr3View):
-            shown = store.store.array_at("/".join(part for part in (store.path, path) if part))
+        view, place_in_view = _view_of(store, path)
+        if view is not None:
+            shown = view.array_at(place_in_view)
             if shown is None or writing:
                 return None
             stored = shown.stored
@@ -193,6 +194,14 @@ def engine_array(metadata: ArrayMetadata, store: Any, key: str, *, writing: bool
     except TegulaError:
         return None
     return EngineArray(stored, keys, grid, place[0]) if engine.reads_in_kernel(stored) else None
+
+
+def _view_of(store: Any, path: str) -> tuple[Zarr3View | None, str]:
+    """Return the view as Zarr v3 that an array lies in, if it does, and its path there."""
+    if type(store) is not TegulaStore:
+        return None, path
+    view, prefix = store.drafts.place("".join(f"{part}/" for part in (store.path, path) if part))
+    return (view if isinstance(view, Zarr3View) else None), prefix.rstrip("/")
 
 
 def _store_of(store: Any, *, writing: bool) -> tuple[stores.Store | None, str]:

@@ -14,6 +14,7 @@ from tegula.errors import ConflictError
 from tegula.stores import ABSENT
 from tegula.stores.arguments import ByteRange
 from tegula.stores.capabilities import Ranged
+from tegula.zarr3_view.drafts import DraftsInside
 from tegula.zarr3_view.view import Zarr3View
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class TegulaStore(Store):
         super().__init__(read_only=read_only or store.read_only)
         self.store = store
         self.path = path
+        self.drafts = DraftsInside(store, path, looks=not isinstance(store, Zarr3View))
         self._prefix = f"{path}/" if path else ""
         self._is_quick = store.in_memory and not store.is_remote
 
@@ -86,7 +88,7 @@ class TegulaStore(Store):
 
     def with_read_only(self, read_only: bool = False) -> TegulaStore:
         """Return the store for reading only, or also for writing if that is possible."""
-        return type(self)(self.store, self.path, read_only=read_only)
+        return _reopen(type(self), self.store, self.path, read_only, self.drafts.known)
 
     async def _run(self, work: Callable[[], T]) -> T:
         """Call a function that uses the store: here if the store is in memory, otherwise in a thread."""
@@ -101,8 +103,16 @@ class TegulaStore(Store):
     ) -> Buffer | None:
         """Return a value or a part of it, ``None`` if there is none."""
         prototype = prototype or default_buffer_prototype()
-        raw = self.store.get(self._prefix + key, _range(byte_range))
+        raw = self._value(self._prefix + key, _range(byte_range))
         return None if raw is None else prototype.buffer.from_bytes(raw)
+
+    def _value(self, key: str, byte_range: ByteRange | None) -> bytes | None:
+        """Return a value, given its key in the store."""
+        store, place = self.drafts.place(key)
+        raw: bytes | None = store.get(place, byte_range)
+        if store is self.store and self.drafts.enter(key, raw):
+            return self._value(key, byte_range)
+        return raw
 
     async def get(
         self, key: str, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
@@ -117,7 +127,10 @@ class TegulaStore(Store):
         """Return several values or parts of values, which are read together from a remote store."""
         await self._ensure_open()
         wanted = [(self._prefix + key, _range(byte_range)) for key, byte_range in key_ranges]
-        found = await self._run(lambda: self.store.get_many(wanted))
+        apart = any(self.drafts.place(key)[0] is not self.store for key, _ in wanted)
+        found = await self._run(
+            lambda: [self._value(*request) for request in wanted] if apart else self.store.get_many(wanted)
+        )
         return [None if raw is None else prototype.buffer.from_bytes(raw) for raw in found]
 
     async def get_ranges(
@@ -125,14 +138,14 @@ class TegulaStore(Store):
     ) -> AsyncIterator[Sequence[tuple[int, Buffer | None]]]:
         """Yield parts of one value, with their positions in `byte_ranges`; of one generation if possible."""
         spans = [(item.start, item.end - item.start) for item in byte_ranges if isinstance(item, RangeByteRequest)]
-        if not isinstance(self.store, Ranged) or len(spans) != len(byte_ranges):
+        store, place = self.drafts.place(self._prefix + key)
+        if not isinstance(store, Ranged) or len(spans) != len(byte_ranges):
             base: Any = super()  # zarr-python 3.1 has no such method, and does not call it
             async for batch in base.get_ranges(key, byte_ranges, prototype=prototype, **limits):
                 yield batch
             return
         await self._ensure_open()
-        store = self.store
-        found, _ = await self._run(lambda: store.get_ranges(self._prefix + key, spans))
+        found, _ = await self._run(lambda: store.get_ranges(place, spans))
         if found is None:
             raise BaseExceptionGroup("chunk read failed", [FileNotFoundError(key)])
         yield [(number, prototype.buffer.from_bytes(raw)) for number, raw in enumerate(found)]
@@ -140,12 +153,14 @@ class TegulaStore(Store):
     async def exists(self, key: str) -> bool:
         """Return whether `key` has a value."""
         await self._ensure_open()
-        return await self._run(lambda: self.store.exists(self._prefix + key))
+        store, place = self.drafts.place(self._prefix + key)
+        return await self._run(lambda: store.exists(place))
 
     async def getsize(self, key: str) -> int:
         """Return the length of a value in bytes."""
         await self._ensure_open()
-        size = await self._run(lambda: self.store.size(self._prefix + key))
+        store, place = self.drafts.place(self._prefix + key)
+        size = await self._run(lambda: store.size(place))
         if size is None:
             raise FileNotFoundError(key)
         return size
@@ -153,10 +168,10 @@ class TegulaStore(Store):
     async def getsize_prefix(self, prefix: str) -> int:
         """Return the bytes of all values whose key starts with `prefix` and ``/``."""
         await self._ensure_open()
-        below = self._listing(prefix)
+        store, below = self.drafts.place(self._listing(prefix))
 
         def add() -> int:
-            sizes = gather(self.store.size, [*self.store.list_prefix(below)], self.store.concurrency)
+            sizes = gather(store.size, [*store.list_prefix(below)], store.concurrency)
             return sum(size or 0 for size in sizes)
 
         return await self._run(add)
@@ -166,7 +181,8 @@ class TegulaStore(Store):
     def set_sync(self, key: str, value: Buffer) -> None:
         """Store a value, in one step."""
         self._check_writable()
-        self.store.set(self._prefix + key, _raw(value))
+        store, place = self.drafts.place(self._prefix + key)
+        store.set(place, _raw(value))
 
     async def set(self, key: str, value: Buffer) -> None:
         """Store a value, in one step."""
@@ -180,10 +196,11 @@ class TegulaStore(Store):
         await self._ensure_open()
         self._check_writable()
         raw = _raw(value)
+        store, place = self.drafts.place(self._prefix + key)
 
         def create() -> None:
             try:
-                self.store.set(self._prefix + key, raw, if_generation=ABSENT)
+                store.set(place, raw, if_generation=ABSENT)
             except ConflictError:
                 return
 
@@ -192,7 +209,8 @@ class TegulaStore(Store):
     def delete_sync(self, key: str) -> None:
         """Remove a value if there is one."""
         self._check_writable()
-        self.store.delete(self._prefix + key)
+        store, place = self.drafts.place(self._prefix + key)
+        store.delete(place)
 
     async def delete(self, key: str) -> None:
         """Remove a value if there is one."""
@@ -204,7 +222,8 @@ class TegulaStore(Store):
         """Remove all values whose key starts with `prefix` and ``/``."""
         await self._ensure_open()
         self._check_writable()
-        await self._run(lambda: self.store.delete_prefix(self._listing(prefix)))
+        store, below = self.drafts.place(self._listing(prefix))
+        await self._run(lambda: store.delete_prefix(below))
 
     # --- listings
 
@@ -218,15 +237,17 @@ class TegulaStore(Store):
         await self._ensure_open()
         inner = self._prefix + prefix.lstrip("/")  # zarr-python calls the root "/", too
         above = inner[: inner.rfind("/") + 1]
-        for key in await self._run(lambda: [*self.store.list_prefix(above)]):
-            if key.startswith(inner):
-                yield key[len(self._prefix) :]
+        store, place = self.drafts.place(above)
+        outer = above[: len(above) - len(place)]
+        for key in await self._run(lambda: [*store.list_prefix(place)]):
+            if (outer + key).startswith(inner):
+                yield (outer + key)[len(self._prefix) :]
 
     async def list_dir(self, prefix: str) -> AsyncIterator[str]:
         """Yield the names directly below `prefix`: of keys, and of prefixes that have keys below them."""
         await self._ensure_open()
-        below = self._listing(prefix)
-        keys, prefixes = await self._run(lambda: self.store.list_dir(below))
+        store, below = self.drafts.place(self._listing(prefix))
+        keys, prefixes = await self._run(lambda: store.list_dir(below))
         for name in dict.fromkeys([*keys, *(item[:-1] for item in prefixes)]):
             yield name[len(below) :]
 
@@ -254,11 +275,16 @@ class TegulaStore(Store):
         return f"TegulaStore({str(self)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (type(self), self.store, self.path, self.read_only)
+        return _reopen, (type(self), self.store, self.path, self.read_only, self.drafts.known)
 
 
-def _reopen(kind: type[TegulaStore], store: stores.Store, path: str, read_only: bool) -> TegulaStore:
-    return kind(store, path, read_only=read_only)
+def _reopen(
+    kind: type[TegulaStore], store: stores.Store, path: str, read_only: bool, known: Sequence[stores.Store]
+) -> TegulaStore:
+    made = kind(store, path, read_only=read_only)
+    for draft in known:
+        made.drafts.add(draft)
+    return made
 
 
 def _range(request: ByteRequest | None) -> ByteRange | None:

@@ -1,13 +1,15 @@
 """Arrays of any format shown as Zarr v3 with elements of another type, for programs that know few types.
 
+Complex numbers can't be cast to one number; they are shown as magnitude, phase, or real or imaginary part.
+
 If the array has shards, their inner chunks are shown as chunks, since each chunk is computed on request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 from typing import Any, Final
 
@@ -25,13 +27,20 @@ from tegula.metadata.masks import with_mask
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec
 from tegula.stores import MemoryStore
 
-__all__ = ["CASTS", "CastArray", "cast", "suggested_cast"]
+__all__ = ["CASTS", "PARTS", "CastArray", "cast", "suggested_cast"]
 
 CASTS: Final[Mapping[str, np.dtype[Any]]] = {
     name: np.dtype(name).newbyteorder("<")
     for name in "uint8 uint16 uint32 uint64 int8 int16 int32 int64 float32 float64".split()
 }
 """The types that elements can be cast to, by name."""
+PARTS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "magnitude": np.abs,
+    "phase": np.angle,
+    "real": np.real,
+    "imaginary": np.imag,
+}
+"""The parts of complex numbers that are numbers, by name."""
 
 _ZARR3: Final = find_format("zarr3")
 _SECONDS: Final = {
@@ -130,7 +139,7 @@ class CastArray:
     array : Array
         The array.
     name : str
-        A name in `CASTS`.
+        A name in `CASTS` or `PARTS`.
 
     Attributes
     ----------
@@ -154,11 +163,9 @@ class CastArray:
     """
 
     def __init__(self, array: Array, name: str) -> None:
-        if name not in CASTS:
-            raise UnsupportedError(f"elements can be cast to {', '.join(CASTS)}, not to {name!r:.40}", path=array.path)
         self.array = array
-        self.dtype = CASTS[name]
-        self.described = _described(array, self.dtype)
+        self.dtype, self._convert = _conversion(array, name)
+        self.described = _described(array, self.dtype, self._convert)
         self.document: bytes = _ZARR3.serialize(self.described)["zarr.json"]
 
     @cached_property
@@ -220,9 +227,23 @@ class CastArray:
         inside = whole[there]
         # in pieces, since casting takes several times the memory of the elements
         for piece in _pieces(part.shape):
-            inside[piece] = cast(part[piece], self.dtype)
+            inside[piece] = self._convert(part[piece])
         del part
         return bytes(self._chain.encode(whole))
+
+
+def _conversion(array: Array, name: str) -> tuple[np.dtype[Any], Callable[[npt.NDArray[Any]], npt.NDArray[Any]]]:
+    """Return the type that a name stands for, and a function that converts elements to it."""
+    if name in PARTS:
+        own = array.metadata.data_type.numpy
+        if own.kind != "c":
+            raise UnsupportedError(f"only complex numbers have a {name}, not {own}", path=array.path)
+        dtype, part = CASTS["float32" if own.itemsize == 8 else "float64"], PARTS[name]
+        return dtype, lambda values: np.asarray(part(values), dtype)
+    if name not in CASTS:
+        names = ", ".join((*CASTS, *PARTS))
+        raise UnsupportedError(f"elements can be cast to {names}, not to {name!r:.40}", path=array.path)
+    return CASTS[name], partial(cast, dtype=CASTS[name])
 
 
 class _Values(MemoryStore):
@@ -250,14 +271,16 @@ def _pieces(shape: tuple[int, ...]) -> Iterator[tuple[Any, ...]]:
             yield (*outer, slice(start, start + step), ...)
 
 
-def _described(array: Array, dtype: np.dtype[Any]) -> ArrayMetadata:
+def _described(
+    array: Array, dtype: np.dtype[Any], convert: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
+) -> ArrayMetadata:
     """Describe the array that is shown."""
     metadata = array.metadata
     if metadata.data_type.variable or metadata.data_type.numpy.names is not None:
         raise UnsupportedError(f"elements of the type {metadata.data_type} can't be cast to {dtype}", path=array.path)
     metadata = with_mask(metadata, find_format(metadata.format).mask)
     sharding = array.stored.chain.sharding
-    fill = cast(array.stored.fill.reshape(1), dtype).reshape(())
+    fill = convert(array.stored.fill.reshape(1)).reshape(())
     if dtype.kind == "f" and np.isnan(fill):
         fill = np.array(np.nan, dtype)  # without a payload, which few programs know how to read
     codecs = [CodecSpec("bytes", {"endian": "little"}), CodecSpec("zstd", {"level": _LEVEL, "checksum": False})]

@@ -248,3 +248,19 @@ def test_units_and_names_of_n5_are_those_of_other_formats(format: str) -> None:
     assert tegula.checksum(old, attributes=True) == tegula.checksum(new, attributes=True)
     new.attrs.update({"units": ["nm", "nm", "mm"]} if format == "n5" else {"dimension_units": ["1 m", "4 nm", "4 nm"]})
     assert tegula.compare(old, new).counts == {"attributes": 1}
+
+
+@pytest.mark.parametrize("kind", ["group", "table", "array", "missing"])
+def test_members_of_what_only_one_side_has_are_left_alone(kind: str) -> None:
+    one, other = tegula.create_group({}), tegula.create_group({})
+    one["g/deep/x"] = [1, 2, 3]
+    if kind == "group":
+        other.create_group("g")
+    elif kind == "table":
+        tegula.create_table(other.store, path="g", columns={"a": [1, 2]})
+    elif kind == "array":
+        other["g"] = [1, 2]
+    for first, second in ((one, other), (other, one)):
+        report = tegula.compare(first, second)
+        assert (report.equal, report.failed) == (False, {})
+        assert {"/".join(difference.path.split("/")[:1]) for difference in report.differences} == {"g"}

@@ -53,6 +53,20 @@ def test_each_level_has_its_own_transformation() -> None:
     assert {group[name].attrs["proj:code"] for name in group} == {"EPSG:32633"}
 
 
+def test_levels_are_adapted_also_where_a_group_above_lists_the_conventions() -> None:
+    target, listed = tegula.MemoryStore(), tegula.MemoryStore()
+    source = tegula.MemoryStore()
+    array = _source(source)
+    tegula.downsample(array, listed)
+    del array.attrs["zarr_conventions"]
+    tegula.downsample(array, target)
+    assert tegula.open_group(target).attrs.asdict().keys() == {"ome"}
+    for level in ("s0", "s1", "s2"):
+        attributes = tegula.open(listed, path=level).attrs.asdict()
+        del attributes["zarr_conventions"]
+        assert tegula.open(target, path=level).attrs.asdict() == attributes
+
+
 def test_the_group_describes_the_levels() -> None:
     target = tegula.MemoryStore()
     tegula.downsample(_source(), target, levels=1)

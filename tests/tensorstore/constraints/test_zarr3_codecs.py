@@ -11,8 +11,7 @@ from tests.tensorstore.recorded_errors import value_or_error
 
 import tegula.tensorstore
 from tegula.metadata.data_types import as_data_type
-from tegula.tensorstore.constraints.codec_spec import CodecSpec
-from tegula.tensorstore.constraints.zarr3_codecs import Layout, chain_from_json, complete_chain, merge_chains
+from tegula.tensorstore.constraints.codec_spec import CodecSpec, Layout, chain_from_json, complete_chain, merge_chains
 
 pytestmark = pytest.mark.once(executors="none")
 

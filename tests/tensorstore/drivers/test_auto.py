@@ -95,3 +95,15 @@ def test_resources_are_those_of_the_array() -> None:
         assert limits[0]
     wanted = {"driver": "auto", "kvstore": {"driver": "memory"}}
     assert ts.Spec(wanted).to_json() == wanted  # only those that are given
+
+
+def test_resources_are_those_of_its_own_context() -> None:
+    context = ts.Context()
+    array = {"driver": "zarr", "kvstore": "memory://a/"}
+    ts.open(array, create=True, dtype="int32", shape=[3], context=context).result()
+    spec = {"driver": "auto", "kvstore": "memory://a/", "context": {"cache_pool": {"total_bytes_limit": 1000}}}
+    described = ts.open(spec, context=context).result().spec(retain_context=True).to_json()
+    assert described["context"]["cache_pool"] == {"total_bytes_limit": 1000}
+    own = {**spec, "context": {"memory_key_value_store": {}}}
+    with pytest.raises(ValueError, match="FAILED_PRECONDITION"):
+        ts.open(own, context=context).result()

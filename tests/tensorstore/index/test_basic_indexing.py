@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tegula.tensorstore import array
 from tegula.tensorstore.errors import ArgumentTypeError, IndexStatusError
-from tegula.tensorstore.index.composition import compose
 from tegula.tensorstore.index.indexing import Mode, index_directly, parse_expression
+from tegula.tensorstore.index.output_maps import compose
 from tegula.tensorstore.index.transform import IndexTransform, identity
 
 pytestmark = pytest.mark.once(executors="none")

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tegula.tensorstore.index import dim, dim_expressions, domain, indexing, output_maps, transform
+from tegula.tensorstore.index import dim, domain, indexing, output_maps, transform
 
 pytestmark = pytest.mark.once(executors="none")
 
@@ -34,7 +34,7 @@ class here:
     IndexDomain = domain.IndexDomain
     IndexTransform = transform.IndexTransform
     OutputIndexMap = output_maps.OutputIndexMap
-    d = dim_expressions.d
+    d = indexing.d
 
 
 indices = st.integers(-2, 8)

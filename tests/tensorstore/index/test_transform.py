@@ -11,8 +11,8 @@ from tests.tensorstore.recorded_errors import kind_and_code
 
 from tegula import tensorstore
 from tegula.tensorstore.index.dim import Dim
-from tegula.tensorstore.index.dim_expressions import DimExpression, DimSelection, d
 from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.index.indexing import DimExpression, DimSelection, d
 from tegula.tensorstore.index.output_maps import OutputIndexMap, OutputIndexMethod
 from tegula.tensorstore.index.transform import Indexable, IndexTransform, compose, identity
 

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.tensorstore.recorded_errors import kind_and_code
 
-from tegula.tensorstore.json.binding import MISSING
-from tegula.tensorstore.json.pointer import parse_pointer, replaced, resolve
+from tegula.tensorstore.json import MISSING, parse_pointer, replaced, resolve
 
 pytestmark = pytest.mark.once(executors="none")
 

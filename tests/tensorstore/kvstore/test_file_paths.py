@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tegula import tensorstore as ts
-from tegula.tensorstore.kvstore import paths, specs
+from tegula.tensorstore.kvstore import specs
 from tegula.tensorstore.kvstore.specs import KvStoreSpec
 
 # what TensorStore for Windows made of each: the path, and the URL
@@ -31,7 +31,7 @@ RECORDED = [
 
 @pytest.fixture
 def windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(specs, "file_path", partial(paths.file_path, system="nt"))
+    monkeypatch.setattr(specs, "file_path", partial(specs.file_path, system="nt"))
 
 
 @pytest.mark.parametrize(("given", "path", "url"), RECORDED)
@@ -61,7 +61,12 @@ def test_elsewhere_drives_and_backslashes_are_names() -> None:
     [("C:/a", ("C:/", "a")), ("C:/a/", ("C:/a", "")), ("C:/", ("C:/", "")), ("C:a", (".", "C:a")), ("/a", ("/", "a"))],
 )
 def test_directories_of_drives(path: str, split: tuple[str, str]) -> None:
-    assert paths.split_directory(path, "nt") == split
+    assert specs.split_directory(path, "nt") == split
+
+
+def test_directories_and_the_names_in_them() -> None:
+    wanted = [("/data", "a"), ("/data/a", ""), (".", "a"), ("/", "a")]
+    assert [specs.split_directory(path, "posix") for path in ("/data/a", "/data/a/", "a", "/a")] == wanted
 
 
 @pytest.mark.parametrize("driver", ["zarr3", "zarr"])

@@ -22,7 +22,7 @@ from tegula.bcolz.converting import as_count, as_index, as_rows, as_shape, as_va
 from tegula.bcolz.errors import ModeError
 from tegula.bcolz.printing import array2string, describe
 from tegula.engine.concurrency.finalisers import call_apart
-from tegula.errors import MetadataError, SelectionError, TegulaError
+from tegula.errors import MetadataError, SelectionError, TegulaError, brief
 
 __all__ = ["carray"]
 
@@ -268,7 +268,7 @@ class carray(CarrayIteration):
         """
         count = as_count(nitems)
         if count > len(self):
-            raise MetadataError(f"{count} rows can't be removed from {len(self)}", field="nitems")
+            raise MetadataError(f"{brief(count)} rows can't be removed from {len(self)}", field="nitems")
         self._resize(len(self) - count)
 
     def resize(self, nitems: float) -> None:

@@ -79,7 +79,7 @@ def cat(
         path, items = split_selection(target) if selection is None else (target, parse_selection(selection))
     except SelectionError as error:
         raise typer.BadParameter(str(error), param_hint="SELECTION") from error
-    with open_target(path, "r", storage_option, selects=selection is None, allow_pickle=allow_pickle) as node:
+    with open_target(path, "r", storage_option, selects=selection is None or None, allow_pickle=allow_pickle) as node:
         if isinstance(node, Group):
             raise needs_array(node, path, "cat")
         part = window(node, items if items is not None else (...,), decodes=not raw)

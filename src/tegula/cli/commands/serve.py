@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from tegula.cli.reporting import AsJson, print_json, print_line
+from tegula.cli.reporting import AsJson, print_json, print_line, print_message
 from tegula.cli.targets import StorageOptions, Target, open_target
 from tegula.server.running import serve as start
 from tegula.stores.secrets import redacted
 
 __all__ = ["serve"]
+
+_VIEWERS: Final = {
+    "neuroglancer": "https://neuroglancer-demo.appspot.com",
+    "vizarr": "https://hms-dbmi.github.io",
+    "OME-NGFF validator": "https://ome.github.io",
+}
+"""Viewers on other sites that read Zarr over HTTP, and the origins of their pages."""
 
 
 def serve(
@@ -38,8 +45,8 @@ def serve(
         typer.Option(
             metavar="ORIGIN",
             show_default=False,
-            help="The only web site whose pages may read the data, such as https://example.org; repeat it for more. "
-            "[default: all, so that viewers on other sites work]",
+            help="A web site whose pages may read the data, such as https://example.org, http://localhost:* or * for "
+            "all; repeat it for more. [default: none]",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -51,14 +58,28 @@ def serve(
     this machine can connect unless --host says otherwise; then each request needs a token. Ctrl-C ends it.
     """
     with open_target(target, "r", storage_option) as node:
-        origins = ("*",) if allow_origin is None else tuple(allow_origin)
+        origins = tuple(allow_origin or ())
         with start(node, host=host, port=port, token=token, allow_origins=origins, open_browser=open_browser) as server:
             try:
                 if as_json:
                     print_json({"target": redacted(target), "url": server.open_url})
                 else:
                     print_line(f"serving {redacted(target)} at {server.open_url}")
+                if not origins:
+                    typer.echo(_of_viewers(), err=True)
+                server.on_refused(_tell_of)
                 typer.echo("press Ctrl-C to stop", err=True)
                 server.wait()
             except KeyboardInterrupt:
                 typer.echo("", err=True)
+
+
+def _of_viewers() -> str:
+    """Return the text that names viewers on other sites, and the option that lets them read."""
+    width = max(map(len, _VIEWERS))
+    lines = [f"  {name:{width}}  --allow-origin {origin}" for name, origin in _VIEWERS.items()]
+    return "\n".join(["pages on other sites may not read it; for a viewer there, say so:", *lines])
+
+
+def _tell_of(origin: str) -> None:
+    print_message("note", f"a page of {origin} may not read; add --allow-origin {origin}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tegula.codecs.registry import builder, check_pickle
+from tegula.codecs.registry import builder, check_pickle, is_ignored
 from tegula.codecs.stages import (
     REQUIRED,
     BufferCodec,
@@ -20,7 +20,7 @@ from tegula.codecs.stages import (
     option,
     wrong_size,
 )
-from tegula.errors import CodecError, MetadataError
+from tegula.errors import CodecError, MetadataError, UnsupportedError
 from tegula.metadata.nodes import CodecSpec
 
 __all__ = ["Conditional", "build"]
@@ -35,8 +35,8 @@ class Conditional(BufferCodec):
 
     Parameters
     ----------
-    codecs : sequence of BufferCodec
-        The codecs, in the order of encoding.
+    codecs : sequence of BufferCodec or None
+        The codecs, in the order of encoding; ``None`` for those that are ignored.
     header : int
         Number of bytes of the bits before the data.
 
@@ -53,30 +53,33 @@ class Conditional(BufferCodec):
 
     name = _NAME
 
-    def __init__(self, codecs: Sequence[BufferCodec], header: int) -> None:
+    def __init__(self, codecs: Sequence[BufferCodec | None], header: int) -> None:
         self.codecs = tuple(codecs)
         self.header = header
 
     def load(self) -> None:
-        for codec in self.codecs:
+        for codec in filter(None, self.codecs):
             codec.load()
 
     def encode(self, data: Data) -> Data:
         best, chosen = flat(data), 0
+        known = sum(1 << number for number, codec in enumerate(self.codecs) if codec is not None)
         masks = dict.fromkeys(
-            mask
+            mask & known
             for first in range(len(self.codecs))
             for mask in (((1 << len(self.codecs)) - 1) >> first << first, (1 << first + 1) - 1)
         )
         for mask in masks:
             trial = data
-            for number, codec in enumerate(self.codecs):
-                if mask >> number & 1:
-                    trial = codec.encode(trial)
+            for codec in self._used(mask):
+                trial = codec.encode(trial)
             encoded = flat(trial)
             if len(encoded) < len(best):
                 best, chosen = encoded, mask
         return chosen.to_bytes(self.header, "little") + bytes(best)
+
+    def _used(self, mask: int) -> list[BufferCodec]:
+        return [codec for number, codec in enumerate(self.codecs) if mask >> number & 1 and codec is not None]
 
     def decoder(self, size: int | None, limit: int) -> Decoder:
         def decode(data: Data) -> Data:
@@ -85,7 +88,7 @@ class Conditional(BufferCodec):
             mask = int.from_bytes(data[: self.header], "little")
             if mask >> len(self.codecs):
                 raise CodecError("the data names a codec that is not stated", codec=_NAME)
-            used = [codec for number, codec in enumerate(self.codecs) if mask >> number & 1]
+            used = self._used(mask)
             sizes: list[int | None] = [size]
             limits = [limit]
             for codec in used:
@@ -106,11 +109,17 @@ def build(spec: CodecSpec, context: Context) -> Conditional:
     """Build the codec with the options ``codecs`` and ``header_bits``."""
     check_options(spec, "codecs", "header_bits")
     listed = option(spec, "codecs", REQUIRED, lambda value: isinstance(value, (list, tuple)) and len(value) <= _MOST)
-    codecs = []
+    codecs: list[BufferCodec | None] = []
     for item in listed:
         inner = _inner(item)
         check_pickle(inner, context.allow_pickle)
-        codec = builder(inner.name, 1)(inner, context)
+        try:
+            codec = builder(inner.name, 1)(inner, context)
+        except UnsupportedError as error:
+            if not is_ignored(inner, error):
+                raise
+            codecs.append(None)
+            continue
         if codec is not None:
             codecs.append(codec)
         else:

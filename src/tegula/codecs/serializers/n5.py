@@ -146,15 +146,17 @@ def build(spec: CodecSpec, context: Context) -> N5Block:
     check_options(spec, "codecs")
     inner = inner_specs(spec, "codecs")
     reverse = [*range(context.ndim)][::-1]
-    if [codec.name for codec in inner[:2]] != ["transpose", "bytes"] or len(inner) > 3:
+    usual = ["transpose", "bytes"]
+    needed = [codec for codec in inner if codec.must_understand or codec.name in usual]
+    if [codec.name for codec in needed[:2]] != usual or len(needed) > 3:
         message = "its codecs must be transpose, bytes and at most one compressor"
         raise MetadataError(message, field="codecs", codec=_NAME)
-    if not context.ndim or inner[0].configuration.get("order") not in (reverse, tuple(reverse)):
+    if not context.ndim or needed[0].configuration.get("order") not in (reverse, tuple(reverse)):
         raise MetadataError("its first codec must reverse the axes", field="codecs.order", codec=_NAME)
     dtype = context.data_type.numpy
     if not context.data_type.is_fixed or dtype.kind not in "iuf" or dtype.itemsize > 8:
         raise MetadataError(f"elements of type {context.data_type} can't be stored in N5", field="codecs", codec=_NAME)
-    if dtype.itemsize > 1 and inner[1].configuration.get("endian") != "big":
+    if dtype.itemsize > 1 and needed[1].configuration.get("endian") != "big":
         raise MetadataError("its elements must be big-endian", field="codecs.endian", codec=_NAME)
     chain = context.build(
         inner,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from time import perf_counter
@@ -346,8 +346,13 @@ def _pairs(one: Node, other: Node) -> Iterator[_Pair]:
             continue
         yield pair
         path, *nodes = pair
-        if all(isinstance(node, Group | Table) for node in nodes):
+        if _have_pairs_below(nodes):
             pending.append(_pairs_below(path, [_members(node, looker) for node, looker in zip(nodes, ahead)]))
+
+
+def _have_pairs_below(nodes: Sequence[Any]) -> bool:
+    """Return whether the members of two nodes are compared, too."""
+    return all(isinstance(node, Group | Table) for node in nodes)
 
 
 def _pairs_below(path: str, sides: list[Iterator[tuple[str, Any]]]) -> Iterator[_Pair]:
@@ -380,9 +385,9 @@ def _compared(reader: Reading[Differing], exact: bool, pair: _Pair) -> Compariso
     one, other = nodes
     part = Comparison("", "", exact)
     for node, sources in zip(nodes, reader.sources):
-        if isinstance(node, Array | Group | Table):
+        if _have_pairs_below(nodes):
             sources.see(node)
-        elif node is not None:
+        elif node is not None:  # whatever is below it is not visited
             sources.see_path(f"{sources.root}/{path}".strip("/"))
     error = next((node for node in nodes if isinstance(node, TegulaError)), None)
     if one is None or other is None:

@@ -251,7 +251,7 @@ def _key(name: str, positional: tuple[Any, ...], named: Mapping[str, Any]) -> ob
     try:
         hash(provider)
         text, texts = _texts((positional, settings))
-    except TypeError:
+    except (TypeError, ValueError):  # also of an integer that is too large to be printed
         return None
     variables = sorted([item for item in os.environ.items() if item[0].upper().startswith(_VARIABLES)])
     states = _states([*map(os.path.expanduser, _FILES), *map(itemgetter(1), variables), *texts])

@@ -14,7 +14,7 @@ import numpy as np
 
 from tegula.tensorstore.constraints.dtypes import TYPES
 from tegula.tensorstore.errors import StatusError, invalid, type_error
-from tegula.tensorstore.json.binding import boolean, expected, integer, number, string
+from tegula.tensorstore.json import boolean, expected, integer, number, string
 
 __all__ = ["convert", "convertible", "each", "from_json_to", "implicit"]
 
@@ -43,13 +43,7 @@ _Function = Callable[[Any], Any]
 
 
 def each(values: np.ndarray[Any, Any], function: _Function, result: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Apply a function to each element of an array.
-
-    Examples
-    --------
-    >>> each(np.array([1, 2]), str, np.dtype(object)).tolist()
-    ['1', '2']
-    """
+    """Apply a function to each element of an array."""
     converted = np.empty(values.shape, result)
     flat = converted.reshape(-1)
     for position, value in enumerate(values.reshape(-1)):
@@ -58,13 +52,7 @@ def each(values: np.ndarray[Any, Any], function: _Function, result: np.dtype[Any
 
 
 def convertible(source: str, target: str) -> bool:
-    """Return whether values of type `source` can be converted to type `target`.
-
-    Examples
-    --------
-    >>> convertible("int32", "string"), convertible("string", "int32")
-    (True, False)
-    """
+    """Return whether values of type `source` can be converted to type `target`."""
     if source == target:
         return True
     if source in _OPAQUE or target in _OPAQUE:
@@ -81,13 +69,7 @@ def convertible(source: str, target: str) -> bool:
 
 
 def implicit(source: str, target: str) -> bool:
-    """Return whether a conversion is lossless, so that writes may apply it without an explicit cast.
-
-    Examples
-    --------
-    >>> implicit("uint8", "float32"), implicit("int32", "float32"), implicit("float32", "json")
-    (True, False, True)
-    """
+    """Return whether a conversion is lossless, so that writes may apply it without an explicit cast."""
     if source == target or source == "bool":
         return True
     if _is_numpy_only(source) or _is_numpy_only(target):
@@ -112,15 +94,7 @@ def implicit(source: str, target: str) -> bool:
 
 
 def convert(values: np.ndarray[Any, Any], source: str, target: str, result: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Convert an array between types with ``convertible(source, target)``; `result` is NumPy's type for `target`.
-
-    Examples
-    --------
-    >>> convert(np.array([300, -1]), "int64", "uint8", np.dtype("uint8"))
-    array([ 44, 255], dtype=uint8)
-    >>> convert(np.array([0.5, 1e20]), "float64", "ustring", np.dtype(object)).tolist()
-    ['0.5', '1e+20']
-    """
+    """Convert an array between types with ``convertible(source, target)``; `result` is NumPy's type for `target`."""
     if source == target:
         return values
     if _is_numpy_only(source) or _is_numpy_only(target):
@@ -206,16 +180,12 @@ def from_json_to(target: str) -> _Function:
     if target == "bool":
         return _json_to_bool
     if target in _TEXTS:
-        return _json_to_bytes if target == "string" else string
+        return (lambda value: string(value).encode()) if target == "string" else string
     return _json_to_float if "float" in target else _json_to_integer(target)
 
 
 def _json_to_bool(value: Any) -> bool:
     return bool(value == "true") if value in ("true", "false") else boolean(value)
-
-
-def _json_to_bytes(value: Any) -> bytes:
-    return string(value).encode()
 
 
 def _json_to_float(value: Any) -> float:

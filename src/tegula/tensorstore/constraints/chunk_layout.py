@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 
 from tegula.runtime.frozen import attribute
 from tegula.tensorstore.constraints.chunk_shapes import Extents, choose_shape
-from tegula.tensorstore.constraints.members import Constraints, Member
-from tegula.tensorstore.errors import StatusError, annotate, checked, invalid, type_error
+from tegula.tensorstore.errors import checked, invalid, stating, type_error
 from tegula.tensorstore.index.dim import Dim
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.json.binding import (
+from tegula.tensorstore.json import (
     MAX_RANK,
     MISSING,
     array_of,
@@ -27,16 +27,101 @@ from tegula.tensorstore.json.binding import (
     int64,
     integer,
     known_only,
+    naming,
     number,
     obj,
+    only_json,
     optional,
+    pretty,
     read_indices,
     read_int64,
     read_ratios,
     take,
+    to_json_value,
 )
 
-__all__ = ["MAX_INDEX", "ChunkGrid", "ChunkLayout", "Vector"]
+__all__ = ["MAX_INDEX", "ChunkGrid", "ChunkLayout", "Constraints", "Member", "Vector"]
+
+
+class Member(NamedTuple):
+    """How constraints merge in a keyword argument, how a member of their JSON, and how they write this, or `MISSING`.
+
+    A function is None if there is no such argument or member.
+    """
+
+    argument: Callable[[Any, Any], None] | None = None
+    json: Callable[[Any, Any], None] | None = None
+    shown: Callable[[Any, bool], Any] | None = None
+
+
+class Constraints(ABC):
+    """Base class of `Schema`, `ChunkLayout` and its grids."""
+
+    __slots__ = ()
+    _name: ClassVar[str]
+    """The name of the class, as users know it."""
+    _members: ClassVar[Mapping[str, Member]]
+    """The members in the order in which they are merged in."""
+    update: Callable[..., None]
+    """Adds constraints, given as keyword arguments."""
+
+    def _take(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Add the arguments of a constructor: JSON, or keyword arguments."""
+        json = only_json(self._name, args, kwargs)
+        if json is MISSING:
+            self.update(**kwargs)
+        else:
+            self._bind(to_json_value(json))
+
+    def _bind(self, value: Any) -> None:
+        """Add constraints from JSON."""
+        members = obj(value)
+        self._bind_members(members, self._members)
+        known_only(members)
+
+    def _bind_members(self, members: dict[str, Any], names: Iterable[str]) -> None:
+        """Remove members of these names from JSON, and add their constraints."""
+        for name in names:
+            if name in members and (json := self._members[name].json) is not None:
+                take(members, name, partial(json, self))
+
+    def _add(self, given: Mapping[str, Any]) -> None:
+        """Add constraints, given as keyword arguments; if they contradict each other, change nothing."""
+        new = self.copy()
+        for name, known in self._members.items():
+            if known.argument is not None and (value := given.get(name)) is not None:
+                with naming(name):
+                    known.argument(new, value)
+        self._become(new)
+
+    @abstractmethod
+    def _become(self, other: Self) -> None:
+        """Replace all constraints by those of another object."""
+
+    @abstractmethod
+    def _state(self) -> tuple[Any, ...]:
+        """Return the values that ``==`` compares."""
+
+    def copy(self) -> Self:
+        """Return a copy."""
+        new = type(self).__new__(type(self))
+        new._become(self)
+        return new
+
+    def to_json(self, include_defaults: bool = False) -> dict[str, Any]:
+        """Return the JSON representation."""
+        shown = {name: m.shown(self, include_defaults) for name, m in self._members.items() if m.shown is not None}
+        return {name: value for name, value in sorted(shown.items()) if value is not MISSING}
+
+    def __eq__(self, other: object) -> bool:
+        return self._state() == other._state() if isinstance(other, type(self)) else NotImplemented
+
+    def __hash__(self) -> int:
+        raise type_error(f"unhashable type: '{self._name}'")
+
+    def __repr__(self) -> str:
+        return pretty(self.to_json(), f"{self._name}(", ")")
+
 
 MAX_INDEX = 2**62 - 2
 USAGES = ("write", "read", "codec")
@@ -254,20 +339,9 @@ _RANK: Final = Member(lambda self, rank: None if rank == -1 else self._set_rank(
 class ChunkGrid(_Vectors):
     """Constraints on the shape of the chunks of a regular grid.
 
-    Parameters
-    ----------
-    json : object, optional
-        The JSON representation, instead of all other arguments.
-    rank : int, optional
-        Number of dimensions.
-    shape, shape_soft_constraint : sequence of (int or None), optional
-        The size of a chunk in each dimension: None or 0 for no constraint, -1 for the whole extent of the domain.
-    aspect_ratio, aspect_ratio_soft_constraint : sequence of (float or None), optional
-        The ratios between the sizes that are not given: None or 0 for no constraint.
-    elements, elements_soft_constraint : int, optional
-        The target number of elements of a chunk, which is exceeded only if the shape requires it.
-    grid, grid_soft_constraint : Grid, optional
-        Constraints to merge in.
+    The size of a chunk in a dimension is None or 0 for no constraint, and -1 for the whole extent of the domain. Aspect
+    ratios are those between the sizes that are not given, and `elements` is a number of elements that is exceeded only
+    if the shape requires it.
 
     Examples
     --------
@@ -344,22 +418,9 @@ def _grid_member(prefix: str) -> Member:
 class ChunkLayout(_Vectors):
     """A chunk layout, or constraints on one.
 
-    Parameters
-    ----------
-    json : object, optional
-        The JSON representation, instead of all other arguments.
-    rank : int, optional
-        Number of dimensions.
-    inner_order, inner_order_soft_constraint : sequence of int, optional
-        A permutation: the dimensions from the outermost to the innermost in memory.
-    grid_origin, grid_origin_soft_constraint : sequence of (int or None), optional
-        The origin of the chunk grid.
-    chunk, write_chunk, read_chunk, codec_chunk : ChunkLayout.Grid, optional
-        Constraints on a grid; ``chunk`` constrains both the read and the write grid.
-    chunk_shape, write_chunk_aspect_ratio, read_chunk_elements, ... : optional
-        Single constraints on a grid: hard, or soft with the suffix ``_soft_constraint``.
-    finalize : bool, optional
-        Keep only the hard constraints, and refuse an incomplete layout.
+    ``chunk`` constrains both the read and the write grid; ``chunk_shape``, ``write_chunk_aspect_ratio`` and the like
+    are single constraints on a grid, which are soft with the suffix ``_soft_constraint``. `finalize` keeps only the
+    hard constraints, and refuses an incomplete layout.
 
     Examples
     --------
@@ -464,11 +525,8 @@ class ChunkLayout(_Vectors):
     def _grid_of_both(self, usage: str, other: str) -> ChunkGrid:
         """Return one grid for two usages; soft constraints for the first come first."""
         grid = self._grid(usage)
-        try:
+        with stating(f"{other}_chunk constraints not compatible with existing {usage}_chunk constraints"):
             grid._merge(self._grid(other))
-        except StatusError as error:
-            text = f"{other}_chunk constraints not compatible with existing {usage}_chunk constraints"
-            raise annotate(error, text) from None
         return grid
 
     def _chosen(self, rank: int, extents: Extents) -> tuple[int, ...]:

@@ -25,17 +25,7 @@ Extents = Sequence[int | None]
 def choose_shape(
     shape: Sequence[int], aspect_ratio: Sequence[float], elements: int | None, extents: Extents
 ) -> tuple[int, ...]:
-    """Choose one chunk shape, of about `elements` elements (by default a million); an aspect ratio of 0 means 1.
-
-    Examples
-    --------
-    >>> choose_shape([0, 0, 0], [0, 0, 0], None, [1000, 2000, 3000])
-    (101, 101, 101)
-    >>> choose_shape([0, 0, 0], [1, 2, 2], 2_000_000, [1000, 2000, 3000])
-    (79, 159, 159)
-    >>> choose_shape([-1, 10, 0], [0, 0, 0], None, [1000, 2000, 3000])
-    (1000, 10, 104)
-    """
+    """Choose one chunk shape, of about `elements` elements (by default a million); an aspect ratio of 0 means 1."""
     return _choose_sizes(_with_whole_extents(shape, extents), aspect_ratio, elements, extents)
 
 
@@ -48,12 +38,6 @@ def choose_shard_shapes(
     """Choose the shapes of read chunks, and of write chunks (shards) that are multiples of them.
 
     `hard` says of each dimension whether the read size and the write size are hard constraints; a soft one is adjusted.
-
-    Examples
-    --------
-    >>> nothing = ([0, 0], [0, 0], None)
-    >>> choose_shard_shapes(([0, 0], [0, 0], 100), ([60, 0], [0, 0], None), [1000, 1000], ([False] * 2, [True] * 2))
-    ((10, 10), (60, 1000))
     """
     inner, outer = _with_whole_extents(read[0], extents), _with_whole_extents(write[0], extents)
     for axis, (small, large) in enumerate(zip(inner, outer, strict=True)):
@@ -77,13 +61,7 @@ def choose_shard_shapes(
 
 
 def nearest_divisor(dividend: int, size: int) -> int:
-    """Return the divisor of ``dividend`` that is nearest to ``size``; of two equally near, the smaller.
-
-    Examples
-    --------
-    >>> nearest_divisor(60, 7), nearest_divisor(60, 100), nearest_divisor(97, 40)
-    (6, 60, 1)
-    """
+    """Return the divisor of ``dividend`` that is nearest to ``size``; of two equally near, the smaller."""
     if size >= dividend:
         return dividend
     for offset in range(_LARGEST_OFFSET):
@@ -95,13 +73,7 @@ def nearest_divisor(dividend: int, size: int) -> int:
 
 
 def nearest_multiple(divisor: int, size: int) -> int:
-    """Return the positive multiple of ``divisor`` that is nearest to ``size``; of two equally near, the smaller.
-
-    Examples
-    --------
-    >>> nearest_multiple(10, 15), nearest_multiple(10, 16), nearest_multiple(10, 3)
-    (10, 20, 10)
-    """
+    """Return the positive multiple of ``divisor`` that is nearest to ``size``; of two equally near, the smaller."""
     if size <= divisor:
         return divisor
     below = size // divisor * divisor
@@ -134,10 +106,11 @@ def _choose_sizes(
     ratios = [float(aspect_ratio[axis] or 1) for axis in still_open]
     # scale the ratios to at most 1, so that extreme ones do not overflow
     unit = max(ratios)
-    searched = [
-        (axis, ratio / unit, min(float(target), _largest(extents[axis])))
-        for axis, ratio in zip(still_open, ratios, strict=True)
-    ]
+    searched = []
+    for axis, ratio in zip(still_open, ratios, strict=True):
+        extent = extents[axis]
+        largest = _UNBOUNDED if extent is None else float(max(1, extent))
+        searched.append((axis, ratio / unit, min(float(target), largest)))
 
     def sizes(factor: float) -> list[int]:
         raw = [max(1, int(min(ratio * factor, largest))) for _, ratio, largest in searched]
@@ -147,10 +120,6 @@ def _choose_sizes(
 
     chosen = iter(sizes(_bisect(searched, lambda factor: fixed * math.prod(sizes(factor)), target)))
     return tuple(size or next(chosen) for size in shape)
-
-
-def _largest(extent: int | None) -> float:
-    return _UNBOUNDED if extent is None else float(max(1, extent))
 
 
 def _bisect(searched: list[tuple[int, float, float]], total: Callable[[float], int], target: int) -> float:

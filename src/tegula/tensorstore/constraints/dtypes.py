@@ -11,9 +11,8 @@ import numpy as np
 
 from tegula.runtime.frozen import attribute
 from tegula.tensorstore.errors import StatusError, invalid, type_error
-from tegula.tensorstore.json.binding import dump
-from tegula.tensorstore.json.binding import string as text
-from tegula.tensorstore.json.values import conversion_error, to_json_value
+from tegula.tensorstore.json import conversion_error, dump, to_json_value
+from tegula.tensorstore.json import string as text
 
 __all__ = [
     "DTypeLike",
@@ -52,13 +51,9 @@ __all__ = [
 
 
 class dtype:
-    """A data type.
+    """A data type, by its name or from a dtype of NumPy, whose byte order does not count.
 
-    Parameters
-    ----------
-    dtype : str, numpy.dtype, type or dtype
-        A name such as ``"int32"``, or a NumPy dtype. Byte order is not part of a data type. NumPy's dtypes for dates,
-        durations, text and structures are accepted, too, although TensorStore has no such types.
+    NumPy's dtypes for dates, durations, text and structures are accepted, too, although TensorStore has no such types.
 
     Examples
     --------

@@ -12,8 +12,7 @@ import numpy.typing as npt
 from tegula.tensorstore.constraints.casting import convert, convertible, each, from_json_to
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.errors import StatusError, annotate, invalid, type_error
-from tegula.tensorstore.json.binding import nested_array, nested_shape
-from tegula.tensorstore.json.values import NumberRangeError, to_json_value
+from tegula.tensorstore.json import NumberRangeError, nested_array, nested_shape, to_json_value
 
 __all__ = ["as_dtype", "check_broadcast", "equal", "from_argument", "from_json", "read_elements", "stripped", "to_json"]
 
@@ -24,13 +23,7 @@ _OBJECT = np.dtype(object)
 
 
 def from_argument(value: Any, wanted: dtype | None) -> Array:
-    """Return the array for a fill value given in Python, converted to `wanted` if that is given.
-
-    Examples
-    --------
-    >>> from_argument([[1, 1]], None)
-    array([1, 1])
-    """
+    """Return the array for a fill value given in Python, converted to `wanted` if that is given."""
     if isinstance(value, np.ndarray):
         array = value
     elif wanted is not None and wanted.numpy_dtype == _OBJECT:
@@ -50,27 +43,13 @@ def from_argument(value: Any, wanted: dtype | None) -> Array:
 
 
 def from_json(value: Any, wanted: dtype | None) -> Array:
-    """Return the array for a fill value given in JSON; without `wanted`, its elements are JSON values.
-
-    Examples
-    --------
-    >>> from tegula.tensorstore.constraints.dtypes import uint8
-    >>> from_json([[1, 2], [3, 4]], uint8).tolist()
-    [[1, 2], [3, 4]]
-    """
+    """Return the array for a fill value given in JSON; without `wanted`, its elements are JSON values."""
     array = nested_array(value, nested_shape(value))
     return stripped(array if wanted is None else read_elements(array, wanted))
 
 
 def to_json(array: Array, wanted: dtype | None) -> Any:
-    """Return the JSON for a fill value, in its own data type if that is not `wanted`.
-
-    Examples
-    --------
-    >>> from tegula.tensorstore.constraints.dtypes import float32
-    >>> to_json(np.array([1.5, 2], "f4"), float32)
-    [1.5, 2.0]
-    """
+    """Return the JSON for a fill value, in its own data type if that is not `wanted`."""
     if array.dtype.kind == "U":
         return array.tolist()
     if array.dtype == _OBJECT:
@@ -89,13 +68,7 @@ def to_json(array: Array, wanted: dtype | None) -> Any:
 
 
 def stripped(array: Array) -> Array:
-    """Return a fill value without repetition: broadcast dimensions get size 1, leading ones of size 1 are removed.
-
-    Examples
-    --------
-    >>> stripped(np.array([[[1, 2]]])).shape, stripped(np.broadcast_to(5, (3, 4))).shape
-    ((2,), ())
-    """
+    """Return a fill value without repetition: broadcast dimensions get size 1, leading ones of size 1 are removed."""
     for axis, (size, stride) in enumerate(zip(array.shape, array.strides, strict=True)):
         if size > 1 and stride == 0:
             array = np.take(array, [0], axis)
@@ -105,14 +78,7 @@ def stripped(array: Array) -> Array:
 
 
 def as_dtype(array: Array, wanted: dtype) -> Array:
-    """Return a fill value in another data type.
-
-    Examples
-    --------
-    >>> from tegula.tensorstore.constraints.dtypes import uint8
-    >>> as_dtype(np.array(42.0), uint8)
-    array(42, dtype=uint8)
-    """
+    """Return a fill value in another data type."""
     target = wanted.numpy_dtype
     if array.dtype == _OBJECT and target != _OBJECT:
         return read_elements(array, wanted)
@@ -122,8 +88,9 @@ def as_dtype(array: Array, wanted: dtype) -> Array:
         return array.copy()
     if target == _OBJECT:
         kind = str if wanted.name == "ustring" else bytes
-        if not all(isinstance(element, kind) for element in array.reshape(-1).tolist()):
-            raise type_error(f"expected {kind.__name__}, {type(array.reshape(-1).tolist()[0]).__name__} found")
+        for element in array.reshape(-1).tolist():
+            if not isinstance(element, kind):
+                raise type_error(f"expected {kind.__name__}, {type(element).__name__} found")
         return array.astype(object)
     if wanted.name in _OPAQUE and array.dtype.kind in "SV":
         return stripped(_unpacked(array)).view(target)
@@ -152,13 +119,7 @@ def check_broadcast(array: Array, shape: Sequence[int]) -> None:
 
 
 def equal(first: Array, second: Array) -> bool:
-    """Return whether two fill values are the same; NaNs are equal.
-
-    Examples
-    --------
-    >>> equal(np.array(np.nan), np.array(np.nan)), equal(np.array(1), np.array([1, 1]))
-    (True, False)
-    """
+    """Return whether two fill values are the same; NaNs are equal."""
     if first.dtype != second.dtype or first.shape != second.shape:
         return False
     if first.dtype.kind in "fc":
@@ -167,14 +128,7 @@ def equal(first: Array, second: Array) -> bool:
 
 
 def read_elements(array: Array, wanted: dtype) -> Array:
-    """Convert an array of JSON values to a data type.
-
-    Examples
-    --------
-    >>> from tegula.tensorstore.constraints.dtypes import uint8
-    >>> read_elements(np.array([3, "4"], object), uint8)
-    array([3, 4], dtype=uint8)
-    """
+    """Convert an array of JSON values to a data type."""
     target = wanted.numpy_dtype
     if wanted.name == "json":
         return array

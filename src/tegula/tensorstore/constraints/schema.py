@@ -16,16 +16,15 @@ import numpy.typing as npt
 
 from tegula.runtime.frozen import attribute
 from tegula.tensorstore.constraints import dtypes, fill_values
-from tegula.tensorstore.constraints.chunk_layout import MAX_INDEX, ChunkLayout, Vector
+from tegula.tensorstore.constraints.chunk_layout import MAX_INDEX, ChunkLayout, Constraints, Member, Vector
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.fill_values import stripped
-from tegula.tensorstore.constraints.members import Constraints, Member
 from tegula.tensorstore.constraints.unit import Unit, Units, merged_units
-from tegula.tensorstore.errors import StatusError, annotate, checked, index_error, invalid
+from tegula.tensorstore.errors import checked, index_error, invalid, stating
 from tegula.tensorstore.index.domain import IndexDomain, merge_domains
 from tegula.tensorstore.index.output_maps import OutputIndexMap
 from tegula.tensorstore.index.transform import Indexable, IndexTransform, identity
-from tegula.tensorstore.json.binding import (
+from tegula.tensorstore.json import (
     MAX_RANK,
     MISSING,
     array_of,
@@ -132,36 +131,16 @@ def _along(output_map: OutputIndexMap, rank: int, transform: IndexTransform, siz
     return positions.reshape([-1 if number == axis else 1 for number in range(rank)])
 
 
+def _of_domain(name: str, doc: str) -> Any:
+    """Return the property for one of the domain; None if the rank is unknown."""
+    return property(lambda self: None if self._rank is None else getattr(self._any_domain(), name), doc=doc)
+
+
 class Schema(Constraints, Indexable):
-    """Constraints on an array; properties that are not given are unconstrained.
+    """Constraints on an array; properties that are not given are unconstrained, contradictions are errors.
 
-    Parameters
-    ----------
-    json : object, optional
-        The JSON representation, instead of all other arguments.
-    rank : int, optional
-        Number of dimensions.
-    dtype : dtype or str or numpy.dtype, optional
-        Data type.
-    domain : IndexDomain, optional
-        The domain, merged with the existing one. Implicit infinite bounds and empty labels match any.
-    shape : sequence of int, optional
-        The shape of a domain with its origin at 0.
-    chunk_layout : ChunkLayout, optional
-        Constraints on the chunks.
-    codec : CodecSpec, optional
-        Constraints on how chunks are encoded.
-    fill_value : array_like, optional
-        Value of elements that were never written; it broadcasts to the domain.
-    dimension_units : sequence of (Unit or str or number or (number, str) or None), optional
-        The physical unit of one step along each dimension.
-    schema : Schema, optional
-        Further constraints.
-
-    Raises
-    ------
-    ValueError
-        If constraints contradict each other.
+    Domains are merged; implicit infinite bounds and empty labels match any. `shape` is that of a domain with the origin
+    0. A fill value broadcasts to the domain.
 
     Examples
     --------
@@ -222,6 +201,13 @@ class Schema(Constraints, Indexable):
                 getattr(self, f"_set_{name}")(value)
         return self
 
+    def _without(self, *names: str) -> Schema:
+        """Return a copy without constraints on some properties."""
+        new = self.copy()
+        for name in names:
+            setattr(new, f"_{name}", None)
+        return new
+
     def _merge(self, other: Schema) -> None:
         """Add the constraints of another schema."""
         self._put(**{name: getattr(other, f"_{name}") for name in _OWN})
@@ -238,20 +224,9 @@ class Schema(Constraints, Indexable):
     dtype: dtypes.dtype | None = attribute("_dtype", "Data type; None if it is unconstrained.")
     domain: IndexDomain | None = attribute("_domain", "The domain; None if it is unconstrained.")
 
-    @property
-    def shape(self) -> tuple[int, ...] | None:
-        """The domain's shape; None if the rank is unknown."""
-        return None if self._rank is None else self._any_domain().shape
-
-    @property
-    def origin(self) -> tuple[int, ...] | None:
-        """The domain's lower bounds; None if the rank is unknown."""
-        return None if self._rank is None else self._any_domain().origin
-
-    @property
-    def size(self) -> int | None:
-        """The number of elements; None if the rank is unknown."""
-        return None if self._rank is None else self._any_domain().size
+    shape: tuple[int, ...] | None = _of_domain("shape", "The domain's shape; None if the rank is unknown.")
+    origin: tuple[int, ...] | None = _of_domain("origin", "The domain's lower bounds; None if the rank is unknown.")
+    size: int | None = _of_domain("size", "The number of elements; None if the rank is unknown.")
 
     def _any_domain(self) -> IndexDomain:
         return IndexDomain(self._rank) if self._domain is None else self._domain
@@ -401,10 +376,8 @@ class Schema(Constraints, Indexable):
 
 
 def _check_fill(value: npt.NDArray[Any], domain: IndexDomain) -> None:
-    try:
+    with stating("fill_value is incompatible with domain"):
         fill_values.check_broadcast(value, domain.shape)
-    except StatusError as error:
-        raise annotate(error, "fill_value is incompatible with domain") from None
 
 
 def _units_argument(values: Any) -> Units:

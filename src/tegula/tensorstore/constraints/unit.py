@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 from tegula.metadata.spacing import parsed_unit
 from tegula.runtime.frozen import attribute
 from tegula.tensorstore.errors import invalid, type_error
-from tegula.tensorstore.json.binding import array, at, dump, number, string
-from tegula.tensorstore.json.values import sound_text, to_json_value
+from tegula.tensorstore.json import array, at, dump, number, sound_text, string, to_json_value
 
 __all__ = ["Unit", "Units", "merged_units", "units_to_json"]
 
@@ -19,17 +18,7 @@ _AFTER_NUMBER = re.compile(r"((?<!\\)\\x[0-9a-f]{2})([0-9a-fA-F])")
 
 
 class Unit:
-    """A multiple of a base unit.
-
-    Parameters
-    ----------
-    multiplier : float, optional
-        The multiplier. A string is parsed as a number and a base unit, either of which may be missing; a pair is the
-        multiplier and the base unit.
-    base_unit : str, optional
-        The name of the base unit, which is not interpreted.
-    json : Any, optional
-        The JSON representation, instead of all other arguments.
+    """A multiple of a base unit, given as both, as a pair, or as text, in which either may be missing.
 
     Examples
     --------

@@ -14,12 +14,12 @@ from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.fill_values import read_elements
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Bindings, SpecBuilder
-from tegula.tensorstore.drivers.virtual import VirtualSpec, default_context
+from tegula.tensorstore.drivers.virtual import VirtualSpec
 from tegula.tensorstore.errors import invalid
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.output_maps import OutputIndexMap
 from tegula.tensorstore.index.transform import IndexTransform
-from tegula.tensorstore.json.binding import MISSING, nested_array, nested_shape, read_member
+from tegula.tensorstore.json import MISSING, nested_array, nested_shape, read_member
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening
 from tegula.tensorstore.views import select
 
@@ -63,7 +63,7 @@ class ArraySpec(VirtualSpec):
     def get_domain(self) -> IndexDomain:
         return IndexDomain(shape=self.values.shape)
 
-    def open(self, request: Opening) -> Driver:
+    def open(self, request: Opening) -> tuple[Driver, None]:
         schema = self.schema
         domain = self.get_domain()
         if schema.domain is not None and schema.domain.shape != domain.shape:
@@ -72,13 +72,11 @@ class ArraySpec(VirtualSpec):
         if any(grid.shape for grid in (schema.chunk_layout.read_chunk, schema.chunk_layout.write_chunk)):
             raise invalid("chunking not supported")
         assert schema.dtype is not None
-        driver = ArrayDriver(self.values.copy(), schema.dtype)
-        driver.bindings = self.bindings
-        if not driver.bindings.resources:
-            driver.bindings = self.bindings.bound(self.bindings.home(request.context))
+        bindings = self.bindings.bound(self.bindings.home(request.context))
+        driver = ArrayDriver(self.values.copy(), schema.dtype, bindings)
         driver.dimension_units = schema.dimension_units
         driver.mode = request.mode
-        return driver
+        return driver, None
 
 
 class ArrayDriver(Driver):
@@ -87,10 +85,8 @@ class ArrayDriver(Driver):
     name = "array"
     resizes = False
 
-    def __init__(self, values: _Values, dtype: dtypes.dtype) -> None:
-        self.values = values
-        self.dtype = dtype
-        self.bindings: Bindings | None = None
+    def __init__(self, values: _Values, dtype: dtypes.dtype, bindings: Bindings) -> None:
+        self.values, self.dtype, self.bindings = values, dtype, bindings
         self.domain = IndexDomain(shape=values.shape)
         self.chunk_layout = _layout(values)
 
@@ -101,14 +97,8 @@ class ArrayDriver(Driver):
     def write(self, transform: Transform, values: _Values) -> None:
         transform.put(self.values, values)
 
-    def _bound(self) -> Bindings:
-        """Return the bound resources, by default those of the default context."""
-        if self.bindings is None:
-            self.bindings = Bindings(ArraySpec.resource_kinds).bound(default_context())
-        return self.bindings
-
     def spec(self, *, minimal: bool = False) -> DriverSpec:
-        return ArraySpec.of(self.values, self.dtype, self._bound())
+        return ArraySpec.of(self.values, self.dtype, self.bindings)
 
     def spec_of_view(self, view: IndexTransform, *, minimal: bool) -> tuple[DriverSpec, IndexTransform]:
         """Return a spec with only the elements of a view, and the transform from the view to them."""
@@ -121,7 +111,7 @@ class ArrayDriver(Driver):
             output = [OutputIndexMap(input_dimension=axis, offset=-origin[axis]) for axis in axes]
         else:
             compact, output = np.empty(0, self.values.dtype), [OutputIndexMap(offset=0)]
-        spec = ArraySpec.of(compact, self.dtype, self._bound())
+        spec = ArraySpec.of(compact, self.dtype, self.bindings)
         if compact.ndim == len(self.dimension_units or ()):  # as in TensorStore, other arrays have no units
             spec.schema.update(dimension_units=self.dimension_units)
         return spec, IndexTransform(domain=view.domain, output=output)

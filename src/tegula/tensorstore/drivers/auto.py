@@ -10,9 +10,10 @@ from tegula.stores import Store
 from tegula.stores.targets.paths import local_path
 from tegula.tensorstore.drivers.stored import StoredSpec
 from tegula.tensorstore.errors import invalid, status
+from tegula.tensorstore.index.transform import IndexTransform
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import Driver, Opening, OpenMode, SpecMember, find_driver
-from tegula.tensorstore.spec.spec import Spec
+from tegula.tensorstore.spec.interface import Driver, Opening, OpenMode, SpecMember
+from tegula.tensorstore.spec.spec import Spec, read_spec
 from tegula.views import documents, specs
 
 __all__ = ["AutoSpec"]
@@ -33,11 +34,8 @@ class AutoSpec(StoredSpec):
 
     name: ClassVar[str] = "auto"
     directory: ClassVar[bool] = False
-    resource_kinds: ClassVar[Mapping[str, str]] = {
-        "cache_pool": "cache_pool",
-        "data_copy_concurrency": "data_copy_concurrency",
-    }
-    optional_resources: ClassVar[frozenset[str]] = frozenset(resource_kinds)
+    resources: ClassVar[tuple[str, ...]] = ("cache_pool", "data_copy_concurrency")
+    optional_resources: ClassVar[frozenset[str]] = frozenset(resources)
     creates: ClassVar[bool] = False
     members: ClassVar[Mapping[str, SpecMember]] = {}
 
@@ -47,21 +45,16 @@ class AutoSpec(StoredSpec):
         return super().merge(flags=flags, **options)
 
     def url_suffix(self) -> str:
-        """Return the last component of the URL."""
         return "auto:"
 
-    def open(self, request: Opening) -> Driver:
+    def open(self, request: Opening) -> tuple[Driver, IndexTransform | None]:
         kvstore = self.opened_kvstore(request)
         document = _document_of_view(kvstore)
         if document is None:
-            members: dict[str, Any] = {"kvstore": self.kvstore}
-            driver_spec = find_driver(self._detect_scheme(kvstore))
-        else:  # with its transform, as the only layer of a stack
-            members = {"layers": [document], "dtype": document.get("dtype")}
-            driver_spec = find_driver("stack")
-        spec = driver_spec.from_json(members).merge(schema=self.schema)
-        spec.bindings.take_over(self.bindings)
-        return Spec._of(spec.bound(request.context), None)._open(request)[0]
+            document = {"driver": self._detect_scheme(kvstore), "kvstore": self.kvstore}
+        spec = Spec._of(*read_spec(document))._merged(schema=self.schema)
+        spec._driver.bindings.take_over(self.bindings)
+        return spec._bound(self.bindings.home(request.context))._open(request)
 
     def _detect_scheme(self, kvstore: KvStore) -> str:
         """Return the URL scheme of the only format whose keys exist."""

@@ -18,7 +18,6 @@ import numpy as np
 import tegula
 from tegula.arrays.attributes import Attributes
 from tegula.arrays.creation import adapted, array_metadata, new_array_of
-from tegula.errors import TegulaError
 from tegula.formats import Format, find_format
 from tegula.formats.bcolz.chunks import automatic_chunklen
 from tegula.hierarchy.group import open_node
@@ -30,12 +29,11 @@ from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.fill_values import as_dtype
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.drivers.elements import checked_field
-from tegula.tensorstore.drivers.metadata import Metadata, Ranks, Reader, effective_domain
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
-from tegula.tensorstore.drivers.stored import SHOWN, ArraySpec
-from tegula.tensorstore.errors import as_status, status
+from tegula.tensorstore.drivers.stored import SHOWN, UNDETERMINED, ArraySpec, Metadata, Ranks, Reader, effective_domain
+from tegula.tensorstore.errors import invalid, stating, status
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.json.binding import dump, invalid, known_only, member, obj, take
+from tegula.tensorstore.json import dump, known_only, member, obj, take
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import Driver, OpenMode, ResizeOptions, SpecMember
 
@@ -103,10 +101,8 @@ class DocumentedSpec(ArraySpec):
 
     def create(self, kvstore: KvStore, *, overwrite: bool) -> Driver:
         fmt = find_format(self.name)
-        try:
+        with self.writing(kvstore), stating(UNDETERMINED):
             metadata = fmt.adapt(self._new_metadata(fmt))
-        except TegulaError as error:
-            raise self.write_error(kvstore, self.undetermined_error(error)) from None
         return self._driver(kvstore, new_array_of(kvstore._store, kvstore._path.strip("/"), fmt, metadata, overwrite))
 
     def _new_metadata(self, fmt: Format) -> ArrayMetadata:
@@ -178,23 +174,19 @@ class DocumentedDriver(NodeDriver):
         if all(bound is None for bound in options.exclusive_max[: self.array.ndim]):
             return self.latest()
         self._check_other_fields(options)
-        try:
+        with stating():
             array.refresh()
             shape = new_shape(array.shape, options)
             if shape != array.shape and options.metadata_only:
                 array.update_metadata(lambda metadata: replace(metadata, shape=shape))
             elif shape != array.shape:
                 array.resize(shape)
-        except TegulaError as error:
-            raise as_status(error) from error
         return self.at(array)
 
     def resolve(self, *, fix_resizable_bounds: bool = False, batch: Any = None) -> Driver:
         array = self.shared()
-        try:
+        with stating():
             array.refresh()
-        except TegulaError as error:
-            raise as_status(error) from error
         return self.at(array)
 
 

@@ -18,7 +18,7 @@ from tegula.metadata.fill_values import scalar_array
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.fill_values import as_dtype, check_broadcast
 from tegula.tensorstore.errors import status
-from tegula.tensorstore.json.binding import dump
+from tegula.tensorstore.json import dump
 
 __all__ = ["Elements", "checked_field", "fill_as_shown", "fill_of", "shown_part", "stored_fill"]
 
@@ -27,34 +27,9 @@ _VARIABLE = {"string": dtypes.ustring, "bytes": dtypes.string}
 
 
 class Elements:
-    """The elements of a stored array, or one field of them.
+    """The elements of a stored array or one field of them, or with `void` their bytes.
 
-    Parameters
-    ----------
-    stored : DataType
-        The type of the stored array.
-    field : str, optional
-        The field to show.
-    void : bool
-        Whether to show the bytes of the elements.
-
-    Attributes
-    ----------
-    dtype : dtype
-        Type of an element.
-    shape : tuple of int
-        Sizes of the added dimensions.
-    plain : bool
-        Whether elements are shown as stored.
-
-    Examples
-    --------
-    >>> from tegula.metadata.data_types import as_data_type
-    >>> elements = Elements(as_data_type("S3"))
-    >>> elements.dtype, elements.shape
-    (dtype("char"), (3,))
-    >>> elements.present(np.array([b"ab"], "S3"))
-    array([[b'a', b'b', b'']], dtype='|S1')
+    They have the data type `dtype` and `shape`, the sizes of the added dimensions. `plain` ones are shown as stored.
     """
 
     __slots__ = ("_base", "_inner", "dtype", "field", "plain", "shape")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from copy import copy
 from math import isfinite
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -11,16 +12,24 @@ from urllib.parse import quote
 import numpy as np
 import numpy.typing as npt
 
-from tegula.errors import ConflictError, TegulaError
+from tegula.errors import ConflictError
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.drivers.stored import StoredSpec
-from tegula.tensorstore.errors import annotate, as_status, status
+from tegula.tensorstore.errors import annotate, stating, status
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.json.binding import MISSING, dump, known_only, string
-from tegula.tensorstore.json.pointer import checked_pointer, replaced, resolve
-from tegula.tensorstore.json.values import parse, to_json_value
+from tegula.tensorstore.json import (
+    MISSING,
+    checked_pointer,
+    dump,
+    known_only,
+    parse,
+    replaced,
+    resolve,
+    string,
+    to_json_value,
+)
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import Driver, Opening, OpenMode, SpecMember
 
@@ -39,11 +48,7 @@ class JsonSpec(StoredSpec):
 
     name: ClassVar[str] = "json"
     directory: ClassVar[bool] = False
-    resource_kinds: ClassVar[Mapping[str, str]] = {
-        "cache_pool": "cache_pool",
-        "data_copy_concurrency": "data_copy_concurrency",
-    }
-    optional_resources: ClassVar[frozenset[str]] = frozenset()
+    resources: ClassVar[tuple[str, ...]] = ("cache_pool", "data_copy_concurrency")
     creates: ClassVar[bool] = False
     members: ClassVar[Mapping[str, SpecMember]] = {
         "recheck_cached_data": StoredSpec.members["recheck_cached_data"],
@@ -71,12 +76,9 @@ class JsonSpec(StoredSpec):
         """Return the layout of a value, which no constraints change."""
         return ChunkLayout(rank=0)
 
-    def merge(self, *, flags: OpenMode | None = None, schema: Schema | None = None, **options: Any) -> Self:
+    def merge(self, *, flags: OpenMode | None = None, **options: Any) -> Self:
         other = super().merge(**options)
-        if schema is not None:
-            other.schema = schema.copy()
-            other._check()
-            other.schema._merge(self.schema)
+        other._check()
         return other
 
     def described(self, members: dict[str, Any], data_type: dtypes.dtype) -> Self:
@@ -85,14 +87,12 @@ class JsonSpec(StoredSpec):
         return other
 
     def url_suffix(self) -> str:
-        """Return the last component of the URL."""
         return "json:" + quote(self.pointer, safe="/~-._!$&'()*+,;=:@")
 
-    def open(self, request: Opening) -> Driver:
-        kvstore = self.opened_kvstore(request)
-        driver = JsonDriver(self, kvstore)
+    def open(self, request: Opening) -> tuple[Driver, None]:
+        driver = JsonDriver(self, self.opened_kvstore(request))
         driver.mode = request.mode
-        return driver
+        return driver, None
 
 
 class JsonDriver(Driver):
@@ -130,10 +130,8 @@ class JsonDriver(Driver):
         document, _ = self._document()
         if document is MISSING:
             raise status("NOT_FOUND", self._error_while("reading"))
-        try:
+        with stating(self._error_while("reading")):
             value = resolve(document, self.pointer)
-        except TegulaError as error:
-            raise annotate(error, self._error_while("reading")) from None
         out = np.empty(transform.shape, object)
         out.flat[0] = value
         return out
@@ -146,17 +144,10 @@ class JsonDriver(Driver):
             return
         for _ in range(_RETRIES):
             document, generation = self._document()
-            try:
+            with stating(self._error_while("writing")), suppress(ConflictError):
                 changed = replaced(document, self.pointer, value)
-            except TegulaError as error:
-                raise annotate(error, self._error_while("writing")) from None
-            try:
                 store.set(key, dump(changed).encode(), if_generation=generation)
                 return
-            except ConflictError:
-                continue
-            except TegulaError as error:
-                raise annotate(as_status(error), self._error_while("writing")) from error
         raise status("ABORTED", f"{self._error_while('writing')}: the document kept changing")
 
     def with_transaction(self, transaction: Transaction | None) -> Driver:

@@ -27,18 +27,16 @@ from tegula.formats.documents import load
 from tegula.metadata.data_types import DataType, as_data_type
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
-from tegula.tensorstore.constraints.codec_spec import CodecSpec
+from tegula.tensorstore.constraints.codec_spec import CodecSpec, Layout
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.unit import Units, merged_units
-from tegula.tensorstore.constraints.zarr3_codecs import Layout
 from tegula.tensorstore.drivers.elements import Elements, fill_of, shown_part, stored_fill
-from tegula.tensorstore.drivers.metadata import Metadata, Ranks, effective_domain, ranks
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
-from tegula.tensorstore.drivers.stored import ArraySpec, path_of
-from tegula.tensorstore.errors import StatusError, annotate, as_status, status
+from tegula.tensorstore.drivers.stored import UNDETERMINED, ArraySpec, Metadata, Ranks, effective_domain, path_of, ranks
+from tegula.tensorstore.errors import StatusError, annotate, as_status, invalid, stating, status
 from tegula.tensorstore.index.domain import IndexDomain, check_labels
-from tegula.tensorstore.json.binding import dump, invalid, member, naming
+from tegula.tensorstore.json import dump, member, naming
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import Driver, OpenMode, ResizeOptions, on_demand
 
@@ -122,8 +120,9 @@ class KeyedSpec(ArraySpec):
             return None
         return effective_domain(self.constraints, self.ranks(), self.shown, self.schema.domain)
 
+    # --- what metadata and the schema determine; see `DriverSpec.get`
+
     def get_chunk_layout(self) -> ChunkLayout:
-        """Return the layout that metadata and the schema determine."""
         return self.layout_of(self.constraints, self.ranks(), self.shown, self.schema.chunk_layout)
 
     def layout_of(self, metadata: Metadata, known: Ranks, shown: Elements | None, layout: ChunkLayout) -> ChunkLayout:
@@ -146,18 +145,15 @@ class KeyedSpec(ArraySpec):
         return layout
 
     def get_codec(self) -> CodecSpec:
-        """Return the codec that metadata and the schema determine."""
         required, wanted = self.codec_of(self.constraints), self.schema.codec
         return required if wanted is None else required._merged(wanted)
 
     def get_fill_value(self) -> npt.NDArray[Any] | None:
-        """Return the fill value, if it is known."""
         if "fill_value" not in self.constraints.json or self.shown is None:
             return self.schema.fill_value
         return fill_of(self.constraints.fill, self.shown)
 
     def get_dimension_units(self) -> Units | None:
-        """Return the units that metadata and the schema determine."""
         units, rank = merged_units(self.constraints.units, self.schema.dimension_units), self.get_rank()
         return (None,) * rank if units is None and rank is not None else units
 
@@ -242,10 +238,8 @@ class KeyedSpec(ArraySpec):
     def create(self, kvstore: KvStore, *, overwrite: bool) -> Driver:
         store, path = kvstore._store, path_of(kvstore)
         # raise errors before anything is changed
-        try:
+        with self.writing(kvstore):
             raw, driver = self.new_array(kvstore)
-        except StatusError as error:
-            raise self.write_error(kvstore, error) from None
         fmt, array = self.format(kvstore), driver.array.stored
         node = replace(driver.array.metadata, documents={self.key: raw})
         done = False
@@ -265,14 +259,12 @@ class KeyedSpec(ArraySpec):
 
     def new_array(self, kvstore: KvStore) -> tuple[bytes, KeyedDriver]:
         """Return the document of a new array, and its driver; raise unless it meets the spec."""
-        try:
+        with stating(UNDETERMINED):
             raw = dump(self.new_document()).encode("utf-8", "surrogatepass")
             node = self.plain_format.parse({self.key: raw})
             assert isinstance(node, ArrayMetadata)
             driver: KeyedDriver = self.driver_type(self, kvstore, self.completed(node))
             self.check(driver)
-        except TegulaError as error:
-            raise self.undetermined_error(error) from None
         return raw, driver
 
     def new_document(self) -> dict[str, Any]:

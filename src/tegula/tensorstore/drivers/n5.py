@@ -17,17 +17,16 @@ from tegula.indexing import Transform
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
-from tegula.tensorstore.constraints.codec_spec import compression_from_json, default_compression
+from tegula.tensorstore.constraints.codec_spec import Layout, compression_from_json, default_compression
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.unit import Unit, Units
-from tegula.tensorstore.constraints.zarr3_codecs import Layout
 from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
-from tegula.tensorstore.drivers.metadata import Metadata, Ranks, Reader, mismatch
 from tegula.tensorstore.drivers.node import Division, new_shape
-from tegula.tensorstore.errors import status
+from tegula.tensorstore.drivers.stored import Metadata, Ranks, Reader, mismatch
+from tegula.tensorstore.errors import invalid, status
 from tegula.tensorstore.index.domain import IndexDomain, check_labels
-from tegula.tensorstore.json.binding import dump, invalid, number, one_of, string
+from tegula.tensorstore.json import dump, number, one_of, string
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import ResizeOptions, on_demand
 

@@ -20,9 +20,9 @@ from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.unit import merged_units
 from tegula.tensorstore.drivers.elements import Elements, fill_as_shown
 from tegula.tensorstore.drivers.stored import StoredSpec
-from tegula.tensorstore.errors import StatusError, as_status, invalid, status
+from tegula.tensorstore.errors import StatusError, as_status, invalid, stating, status
+from tegula.tensorstore.index.dim import MAX_RANK
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.index.intervals import MAX_RANK
 from tegula.tensorstore.spec.interface import Driver, ResizeOptions
 
 if TYPE_CHECKING:
@@ -170,9 +170,6 @@ class NodeDriver(Driver):
 
     # --- chunks
 
-    def _plan(self, transform: Transform) -> Plan:
-        return transform.plan(self.array.shape, self.array.metadata.grid)
-
     def _missing(self, coords: tuple[int, ...]) -> StatusError:
         stored = self.array.stored
         shown = ", ".join(map(str, self.shown_coords(coords)))
@@ -185,10 +182,9 @@ class NodeDriver(Driver):
         return coords
 
     def storage_statistics(self, transform: Transform) -> tuple[bool, bool]:
-        try:
-            count, total = self.count_stored(self._plan(self.divided(transform)[0]))
-        except tegula.TegulaError as error:
-            raise as_status(error) from error
+        with stating():
+            outer, _ = self.divided(transform)
+            count, total = self.count_stored(outer.plan(self.array.shape, self.array.metadata.grid))
         return count == 0, count == total
 
     def count_stored(self, plan: Plan) -> tuple[int, int]:

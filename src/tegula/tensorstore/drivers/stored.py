@@ -1,31 +1,43 @@
-"""The common parts of specs, of those of arrays in a key-value store, and the rules for opening or creating an array.
+"""Specs of arrays in a key-value store: their members, and the rules for opening or creating an array.
 
 A driver reads its own members in `StoredSpec.read_members`, writes them in `write_members`, and derives a schema from
-them in `get_schema`.
+them in `get_schema`. `tegula.formats` decides what a document says. `Reader` brings its members into the form in which
+TensorStore writes them, so that those of a spec can be compared with those that are stored.
 """
 
 from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
-from typing import Any, ClassVar, Final, Self
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Final, Self, TypeAlias
+
+import numpy.typing as npt
 
 from tegula.errors import AlreadyExistsError
-from tegula.tensorstore.constraints.codec_spec import CodecSpec
+from tegula.metadata.data_types import DataType
+from tegula.metadata.fill_value_json import fill_from_json
+from tegula.tensorstore.constraints.codec_spec import Chain, CodecSpec
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema import Schema
+from tegula.tensorstore.constraints.unit import Units
 from tegula.tensorstore.context import SpecBuilder
-from tegula.tensorstore.drivers.metadata import Metadata, mismatch
-from tegula.tensorstore.errors import StatusError, annotate, status
-from tegula.tensorstore.json.binding import (
+from tegula.tensorstore.drivers.elements import Elements
+from tegula.tensorstore.errors import StatusError, invalid, stating, status
+from tegula.tensorstore.index.dim import EXCLUSIVE_INFINITY
+from tegula.tensorstore.index.domain import IndexDomain, check_labels, merge_domains
+from tegula.tensorstore.index.transform import IndexTransform
+from tegula.tensorstore.json import (
+    MAX_RANK,
     MISSING,
+    array,
+    array_of,
     boolean,
     dump,
     in_member,
-    invalid,
+    integer,
     member,
     obj,
     string,
@@ -34,7 +46,179 @@ from tegula.tensorstore.json.binding import (
 from tegula.tensorstore.kvstore.kvstore import KvStore, open_bound
 from tegula.tensorstore.spec.interface import FLAGS, Driver, DriverSpec, Opening, OpenMode, SpecMember, recheck
 
-__all__ = ["SHOWN", "ArraySpec", "StoredSpec", "path_of"]
+__all__ = [
+    "SHOWN",
+    "ArraySpec",
+    "Metadata",
+    "Ranks",
+    "ReadFill",
+    "Reader",
+    "StoredSpec",
+    "effective_domain",
+    "fill_of_spec",
+    "mismatch",
+    "path_of",
+    "ranks",
+]
+
+
+ReadFill: TypeAlias = Callable[[Any, DataType], npt.NDArray[Any] | None]
+_MAX_SIZE: Final = 2**63 - 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metadata:
+    """Members of a metadata document; None for those that are not given."""
+
+    json: Mapping[str, Any] = field(default_factory=dict)  # in the form that is written
+    shape: tuple[int, ...] | None = None
+    chunk_shape: tuple[int, ...] | None = None
+    data_type: DataType | None = None
+    fill: npt.NDArray[Any] | None = None  # a 0-d array
+    # of Zarr v3, and of N5 except codecs and attributes
+    codecs: Chain | None = None
+    names: tuple[str | None, ...] | None = None
+    units: Units | None = None
+    attributes: Mapping[str, Any] = field(default_factory=dict)  # the user's
+
+    @property
+    def rank(self) -> int | None:
+        """Number of dimensions; None if it is unknown."""
+        known = (self.shape, self.names, self.chunk_shape, self.units)
+        return next((len(values) for values in known if values is not None), None)
+
+
+class Reader:
+    """A reader of members of an object, which it removes; those with an element per dimension have the same rank."""
+
+    def __init__(self, members: dict[str, Any]) -> None:
+        self.members = members
+        self.rank: int | None = None
+        self.json: dict[str, Any] = {}  # the members read so far, in the form that is written
+        self.parts: dict[str, Any] = {}  # the values of those that are attributes of `Metadata`
+
+    def take(
+        self, name: str, read: Callable[[Any], Any], write: Callable[[Any], Any] | None = None, part: str = ""
+    ) -> Any:
+        """Return the value of a member, and note it and the form in which it is written; ``None`` if it is missing."""
+        if name not in self.members:
+            return None
+        with member(name):
+            result = read(self.members.pop(name))
+            self.json[name] = result if write is None else write(result)
+        if part:
+            self.parts[part] = result
+        return result
+
+    def metadata(self, others: Mapping[str, Any], **parts: Any) -> Metadata:
+        """Return all that was read, together with other members and parts."""
+        return Metadata(json={**others, **self.json}, **self.parts, **parts)
+
+    def per_dimension(self, value: Any, read: Callable[[Any], Any]) -> tuple[Any, ...]:
+        """Read an array with an element for each dimension."""
+        values = array(value, self.rank)
+        if len(values) > MAX_RANK:
+            raise invalid(f"Rank {len(values)} is outside valid range [0, {MAX_RANK}]")
+        self.rank = len(values)
+        return tuple(array_of(values, read))
+
+    def sizes(self, value: Any, least: int = 0) -> tuple[int, ...]:
+        """Read an array with a size for each dimension."""
+        return self.per_dimension(value, lambda size: integer(size, least, _MAX_SIZE))
+
+    def take_sizes(self, name: str, part: str, least: int = 0) -> None:
+        """Read a member with a size for each dimension."""
+        self.take(name, lambda value: self.sizes(value, least), list, part)
+
+    def take_fill(
+        self,
+        type_name: str,
+        data_type: DataType | None,
+        read: ReadFill,
+        write: Callable[[Any, DataType], Any],
+    ) -> None:
+        """Read the ``fill_value``, which needs the type of the elements beside it."""
+        if data_type is not None:
+            self.take("fill_value", lambda value: read(value, data_type), lambda fill: write(fill, data_type), "fill")
+        elif "fill_value" in self.members:
+            with member("fill_value"):
+                raise invalid(f'must be specified in conjunction with "{type_name}"')
+
+
+def fill_of_spec(value: Any, data_type: DataType) -> npt.NDArray[Any]:
+    """Read a ``fill_value`` in a spec, for which fewer forms are accepted than in stored documents."""
+    is_whole = isinstance(value, float) and value.is_integer()
+    return fill_from_json(int(value) if is_whole and "int" in data_type.numpy.name else value, data_type)
+
+
+def mismatch(name: str, wanted: Any, stored: Any) -> StatusError:
+    """Return the error for a stored member that differs from the spec."""
+    received = "nothing" if stored is MISSING else dump(stored)
+    return status("FAILED_PRECONDITION", f"Expected {dump(name)} of {dump(wanted)} but received: {received}")
+
+
+# --- dimensions: those of the array come first, then those of its elements
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """The number of chunked dimensions and of all dimensions; None if unknown."""
+
+    chunked: int | None
+    full: int | None
+
+
+def ranks(chunked: int | None, full: int | None, shown: Elements | None) -> Ranks:
+    """Derive either number of dimensions from the other, if the shown part of the elements is known."""
+    inner = None if shown is None else len(shown.shape)
+    if inner is not None:
+        if full is None and chunked is not None:
+            full = chunked + inner
+        elif full is not None and chunked is None:
+            chunked = full - inner
+    wrong = full is not None and chunked is not None and (chunked > full if inner is None else chunked + inner != full)
+    if wrong or (chunked is not None and chunked < 0):
+        raise invalid(f"Rank specified by schema ({full}) is not compatible with metadata")
+    return Ranks(chunked, full)
+
+
+def effective_domain(
+    metadata: Metadata, known: Ranks, shown: Elements | None, wanted: IndexDomain | None
+) -> IndexDomain | None:
+    """Return the domain that metadata and a constraint on the domain together determine; None if it is unknown.
+
+    The upper bounds of the array's own dimensions are implicit, all others explicit.
+    """
+    extents = known.chunked == 0 or metadata.shape is not None or metadata.names is not None
+    complete = extents and (shown is not None or known.chunked == known.full)
+    if known.full is None or (wanted is None and not complete):
+        return None
+    inner = () if shown is None else shown.shape
+    outer = known.full - len(inner)
+    sizes = metadata.shape or (EXCLUSIVE_INFINITY,) * outer
+    labels = _labels_of(metadata.names) or ("",) * outer
+    domain = IndexDomain(
+        inclusive_min=[0] * known.full,
+        exclusive_max=(*sizes, *inner),
+        implicit_upper_bounds=[*[True] * outer, *[False] * len(inner)],
+        labels=(*labels, *[""] * len(inner)),
+    )
+    merged = domain if wanted is None else merge_domains(wanted, domain)
+    flags = domain.implicit_upper_bounds
+    return merged._of([(*bounds[:2], False, flag, bounds[4]) for bounds, flag in zip(merged._dims, flags)])
+
+
+def _labels_of(names: Sequence[str | None] | None) -> list[str] | None:
+    """Return dimension names as labels; ``None`` if there are no names, or they are not valid as labels."""
+    if names is None:
+        return None
+    labels = [name or "" for name in names]
+    try:
+        check_labels(labels)
+    except StatusError:
+        return None
+    return labels
+
 
 _TO_OPEN = OpenMode(open=True)
 
@@ -54,11 +238,7 @@ class StoredSpec(DriverSpec):
         "fill_missing_data_reads": SpecMember("fill_missing", boolean, True),
         "store_data_equal_to_fill_value": SpecMember("store_equal", boolean, True),
     }
-    resource_kinds: ClassVar[Mapping[str, str]] = {
-        "cache_pool": "cache_pool",
-        "metadata_cache_pool": "cache_pool",
-        "data_copy_concurrency": "data_copy_concurrency",
-    }
+    resources: ClassVar[tuple[str, ...]] = ("cache_pool", "metadata_cache_pool", "data_copy_concurrency")
     optional_resources: ClassVar[frozenset[str]] = frozenset(("metadata_cache_pool",))  # instead of `cache_pool`
 
     recheck_metadata: Any = "open"
@@ -80,7 +260,7 @@ class StoredSpec(DriverSpec):
                 raise in_member("allow_metadata_mismatch", invalid('"allow_metadata_mismatch" no longer supported'))
 
     def _read_kvstore(self, members: dict[str, Any]) -> None:
-        self.kvstore = take(members, "kvstore", _kvstore_spec, self.kvstore)
+        self.kvstore = take(members, "kvstore", KvStore.Spec, self.kvstore)
         if "path" in members:
             with member("path"):
                 name = string(members.pop("path"))
@@ -145,6 +325,8 @@ class StoredSpec(DriverSpec):
         return other
 
 
+UNDETERMINED: Final = 'Cannot create using specified "metadata" and schema'
+"""What errors say about a spec that does not determine an array."""
 SHOWN: Final = {
     "field": SpecMember("field", string),
     "open_as_void": SpecMember("void", boolean),
@@ -154,17 +336,7 @@ SHOWN: Final = {
 
 
 class ArraySpec(StoredSpec):
-    """A spec of a stored array.
-
-    Attributes
-    ----------
-    constraints
-        The ``metadata`` member.
-    field : str
-        Name of the field or column to show; empty if there is only one.
-    void, records : bool
-        Whether to show the bytes of whole elements, or whole elements with all their fields.
-    """
+    """A spec of a stored array."""
 
     format_name: ClassVar[str]
     """The name of the format in tegula, which is also the URL scheme."""
@@ -180,10 +352,10 @@ class ArraySpec(StoredSpec):
 
     key: str
     """Key of the array's metadata document, relative to the path."""
-    constraints: Metadata
-    field: str = ""
-    void: bool = False
-    records: bool = False
+    constraints: Metadata  # the member ``metadata``
+    field: str = ""  # or column to show; empty if there is only one
+    void: bool = False  # whether to show the bytes of whole elements
+    records: bool = False  # whether to show whole elements with all their fields
 
     def __init__(self) -> None:
         super().__init__()
@@ -234,12 +406,12 @@ class ArraySpec(StoredSpec):
     def create(self, kvstore: KvStore, *, overwrite: bool) -> Driver:
         """Create the array; with `overwrite`, first delete everything at its path."""
 
-    def open(self, request: Opening) -> Driver:
+    def open(self, request: Opening) -> tuple[Driver, IndexTransform | None]:
         flags = self.checked_flags(request)
         kvstore = self.opened_kvstore(request)
         driver = self.open_or_create(kvstore, flags)
         driver.mode = request.mode
-        return driver
+        return driver, None
 
     def open_or_create(self, kvstore: KvStore, flags: OpenMode) -> Driver:
         """Open the array or create it, as the flags allow."""
@@ -254,20 +426,17 @@ class ArraySpec(StoredSpec):
             driver = self.open_existing(kvstore, flags)  # another process has created the array
             if driver is not None:
                 return driver
-            text = error.message.replace("overwrite=True", "delete_existing=True")
-            raise annotate(status("ALREADY_EXISTS", text), f"Error writing {self.shown_key(kvstore)}") from None
+            with self.writing(kvstore):
+                text = error.message.replace("overwrite=True", "delete_existing=True")
+                raise status("ALREADY_EXISTS", text) from None
 
     def already_exists_error(self, kvstore: KvStore) -> StatusError:
         """Return the error for an array that must not be opened."""
         return status("ALREADY_EXISTS", f"Error writing {self.shown_key(kvstore)}")
 
-    def undetermined_error(self, error: BaseException) -> StatusError:
-        """Return the error for a spec that does not determine an array."""
-        return annotate(error, 'Cannot create using specified "metadata" and schema')
-
-    def write_error(self, kvstore: KvStore, error: BaseException) -> StatusError:
-        """Return the error for an array that cannot be created."""
-        return annotate(error, f"Error writing {self.shown_key(kvstore)}")
+    def writing(self, kvstore: KvStore) -> stating:
+        """Say in errors of a ``with`` block that the document is being written."""
+        return stating(f"Error writing {self.shown_key(kvstore)}")
 
     def shown_key(self, kvstore: KvStore) -> str:
         """Return the document's key for messages."""
@@ -315,7 +484,3 @@ def write_flags(flags: OpenMode, include_defaults: bool) -> dict[str, Any]:
     """Write the flags; opening an existing array is the default."""
     json = {name: getattr(flags, name) for name in FLAGS if name != "open" or flags.create}
     return {name: value for name, value in json.items() if value or (include_defaults and name in FLAGS[2:])}
-
-
-def _kvstore_spec(value: Any) -> KvStore.Spec:
-    return value if isinstance(value, KvStore.Spec) else KvStore.Spec(value)

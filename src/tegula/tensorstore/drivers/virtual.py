@@ -8,14 +8,14 @@ from typing import Any, ClassVar, Self
 
 from tegula.indexing import Transform
 from tegula.tensorstore.constraints.schema import Schema
-from tegula.tensorstore.context import Context
+from tegula.tensorstore.context import Context, SpecBuilder
 from tegula.tensorstore.errors import invalid
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.json.binding import obj, read_member
+from tegula.tensorstore.json import expected, in_member, int64, obj, read_member, take
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, OpenMode
 from tegula.tensorstore.spec.spec import Spec
 
-__all__ = ["AdapterDriver", "VirtualSpec", "default_context", "read_base"]
+__all__ = ["AdapterDriver", "VirtualSpec", "default_context", "read_base", "write_base"]
 
 
 class VirtualSpec(DriverSpec):
@@ -54,9 +54,26 @@ def default_context() -> Context:
 
 
 def read_base(members: dict[str, Any], schema: Schema) -> Spec:
-    """Remove ``base`` from the members of a spec and read it; its default data type is that of the spec."""
+    """Remove ``base`` from a spec and read it; its data type and rank are those of a schema, if it says nothing else.
+
+    It must have the rank of the schema.
+    """
     usual = {} if schema.dtype is None else {"dtype": schema.dtype.name}
-    return read_member(members, "base", lambda value: Spec({**usual, **obj(value)}))
+
+    def read(value: Any) -> Spec:
+        members = {**usual, **obj(value)}
+        if schema.rank is not None and take(members, "rank", int64, schema.rank) != schema.rank:
+            raise in_member("rank", expected(str(schema.rank), value["rank"]))
+        return Spec(members if schema.rank is None else {**members, "rank": schema.rank})
+
+    return read_member(members, "base", read)
+
+
+def write_base(base: Spec, schema: Schema, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
+    """Write the base of a spec, without a data type and rank that it has from a schema: see `read_base`."""
+    json = base._write(builder, include_defaults)
+    given = [name for name in ("dtype", "rank") if getattr(schema, name) is not None]
+    return json if include_defaults else {name: value for name, value in json.items() if name not in given}
 
 
 class AdapterDriver(Driver):

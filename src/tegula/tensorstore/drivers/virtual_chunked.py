@@ -21,8 +21,8 @@ from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.virtual import VirtualSpec
 from tegula.tensorstore.errors import StatusError, invalid, status
 from tegula.tensorstore.future import Future, Steps, finish, running
+from tegula.tensorstore.index.dim import EXCLUSIVE_INFINITY, INFINITY
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening, mode_of
 
 __all__ = [
@@ -38,34 +38,22 @@ _Function = Callable[[IndexDomain, _Values, Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class VirtualChunkedReadParameters:
-    """The parameters of a call of the read function.
-
-    Attributes
-    ----------
-    if_not_equal : bytes
-        The known generation of the chunk; empty if none is known.
-    staleness_bound : float
-        The oldest acceptable time of the chunk, in seconds since the epoch.
-    batch : Batch, optional
-        The batch of the read.
-    """
+    """The parameters of a call of the read function."""
 
     if_not_equal: bytes = b""
+    """The known generation of the chunk; empty if none is known."""
     staleness_bound: float = -math.inf
+    """The oldest acceptable time of the chunk, in seconds since the epoch."""
     batch: Any = None
+    """The batch of the read."""
 
 
 @dataclass(frozen=True, slots=True)
 class VirtualChunkedWriteParameters:
-    """The parameters of a call of the write function.
-
-    Attributes
-    ----------
-    if_equal : bytes
-        The generation that the chunk must still have; empty for no condition.
-    """
+    """The parameters of a call of the write function."""
 
     if_equal: bytes = b""
+    """The generation that the chunk must still have; empty for no condition."""
 
 
 class VirtualChunkedSpec(VirtualSpec):
@@ -85,13 +73,13 @@ class VirtualChunkedSpec(VirtualSpec):
         members = ("dtype", "domain", "chunk_layout", "dimension_units")
         return Schema()._put(**{name: getattr(driver, name) for name in members})
 
-    def open(self, request: Opening) -> Driver:
+    def open(self, request: Opening) -> tuple[Driver, None]:
         driver = copy(self.driver)
         reads, writes = request.read and "r" in driver.mode, request.write and "w" in driver.mode
         if not reads and not writes:
             raise invalid("there is no read_function or write_function for the requested access")
         driver.mode = mode_of(reads, writes)
-        return driver
+        return driver, None
 
 
 class VirtualChunkedDriver(Driver):

@@ -21,16 +21,16 @@ from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.codec_spec import (
     DEFAULT_COMPRESSOR,
+    Layout,
     compressor_from_json,
     filters_from_json,
 )
 from tegula.tensorstore.constraints.schema import Schema
-from tegula.tensorstore.constraints.zarr3_codecs import Layout
 from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
-from tegula.tensorstore.drivers.metadata import Metadata, Reader, ReadFill, fill_of_spec
-from tegula.tensorstore.drivers.stored import SHOWN
+from tegula.tensorstore.drivers.stored import SHOWN, Metadata, Reader, ReadFill, fill_of_spec
+from tegula.tensorstore.errors import invalid
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.json.binding import dump, integer, invalid, known_only, member, one_of, string, take
+from tegula.tensorstore.json import dump, integer, known_only, member, one_of, string, take
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import SpecMember
 

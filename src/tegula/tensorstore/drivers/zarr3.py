@@ -23,20 +23,21 @@ from tegula.metadata.fill_values import default_fill
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.chunk_shapes import choose_shard_shapes
-from tegula.tensorstore.constraints.codec_spec import CodecSpec
-from tegula.tensorstore.constraints.unit import Unit, Units, merged_units, units_to_json
-from tegula.tensorstore.constraints.zarr3_codecs import (
+from tegula.tensorstore.constraints.codec_spec import (
     Chain,
     Codec,
+    CodecSpec,
     Layout,
     chain_from_json,
     complete_chain,
     decoded_layout,
     merge_chains,
 )
+from tegula.tensorstore.constraints.unit import Unit, Units, merged_units, units_to_json
 from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
-from tegula.tensorstore.drivers.metadata import (
+from tegula.tensorstore.drivers.stored import (
+    SHOWN,
     Metadata,
     Ranks,
     Reader,
@@ -45,10 +46,9 @@ from tegula.tensorstore.drivers.metadata import (
     mismatch,
     ranks,
 )
-from tegula.tensorstore.drivers.stored import SHOWN
-from tegula.tensorstore.errors import StatusError, annotate
+from tegula.tensorstore.errors import StatusError, invalid, stating
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.json.binding import MISSING, dump, integer, invalid, member, naming, obj, one_of, string
+from tegula.tensorstore.json import MISSING, dump, integer, member, naming, obj, one_of, optional, string
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import SpecMember, on_demand
 
@@ -118,7 +118,7 @@ class Zarr3Spec(KeyedSpec):
         reader.take_fill("data_type", data_type, read_fill, zarr3.write_fill)
         # the dimensions and the chunks
         reader.take_sizes("shape", "shape")
-        names = take("dimension_names", lambda value: reader.per_dimension(value, _string_or_null), list, "names")
+        names = take("dimension_names", lambda value: reader.per_dimension(value, optional(string)), list, "names")
         if not any(name is not None for name in names or ()):
             json.pop("dimension_names", None)
         take("chunk_key_encoding", zarr3.keys_from_json, _keys_to_json)
@@ -169,6 +169,10 @@ class Zarr3Spec(KeyedSpec):
         rank, domain = self.schema.rank, self.get_domain()
         return domain.rank if rank is None and domain is not None else rank
 
+    def get_domain(self) -> IndexDomain | None:
+        known = self.schema.rank, self.constraints.shape, self.constraints.names
+        return None if all(value is None for value in known) else super().get_domain()
+
     def get_dimension_units(self) -> Units | None:
         units = merged_units(self.constraints.units, self.schema.dimension_units)
         rank = self.get_rank() if self.constraints.rank is None else self.constraints.rank
@@ -213,7 +217,7 @@ class Zarr3Spec(KeyedSpec):
             label or ("" if name == "" else None)
             for label, name in zip(domain.labels[:rank], constraints.names or (None,) * rank)
         ]
-        attributes = dict(constraints.attributes)
+        attributes = {name: value for name, value in constraints.attributes.items() if name != _UNITS}
         if any(unit is not None for unit in units or ()):
             attributes[_UNITS] = units_to_json(units or ())
         document = {
@@ -233,10 +237,8 @@ class Zarr3Spec(KeyedSpec):
     def check_members(self, stored: Metadata) -> None:
         super().check_members(stored)
         constraints = self.constraints
-        try:
+        with stating('Mismatch in "codecs"'):
             merge_chains(stored.codecs, constraints.codecs, strict=True)
-        except StatusError as error:
-            raise annotate(error, 'Mismatch in "codecs"') from None
         if constraints.names is not None and constraints.names != (stored.names or (None,) * len(constraints.names)):
             raise mismatch("dimension_names", constraints.names, stored.names)
         for name, value in constraints.attributes.items():
@@ -271,10 +273,6 @@ def _data_type(value: Any) -> DataType:
     """Read a ``data_type``; that of structures is always written in the same form."""
     data_type = data_type_from_json(value)
     return DataType(data_type.numpy) if data_type.alias == "structured" else data_type
-
-
-def _string_or_null(value: Any) -> str | None:
-    return None if value is None else string(value)
 
 
 def _keys_to_json(keys: ChunkKeyEncoding) -> dict[str, Any]:

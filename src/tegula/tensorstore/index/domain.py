@@ -9,24 +9,31 @@ from functools import partial
 from itertools import repeat
 from typing import Any, cast
 
-from tegula.tensorstore.errors import IndexStatusError, StatusError, annotate, index_error, invalid, status, type_error
-from tegula.tensorstore.index.composition import Transform
-from tegula.tensorstore.index.dim import Dim, merge_labels
-from tegula.tensorstore.index.intervals import (
+from tegula.tensorstore.errors import (
+    IndexStatusError,
+    index_error,
+    invalid,
+    stating,
+    status,
+    type_error,
+)
+from tegula.tensorstore.index.dim import (
     EXCLUSIVE_INFINITY,
     INFINITY,
     MAX_INT64,
     MAX_RANK,
     Bounds,
+    Dim,
     Interval,
     closed,
     effective,
     half_open,
+    merge_labels,
     sized,
 )
-from tegula.tensorstore.index.operations import Movable, check_labels
-from tegula.tensorstore.index.subscripts import resolve, selectors_of
-from tegula.tensorstore.json.binding import (
+from tegula.tensorstore.index.operations import Movable, check_labels, resolve, selectors_of
+from tegula.tensorstore.index.output_maps import Transform
+from tegula.tensorstore.json import (
     MISSING,
     array_of,
     expected,
@@ -36,8 +43,8 @@ from tegula.tensorstore.json.binding import (
     obj,
     string,
     take,
+    to_json_value,
 )
-from tegula.tensorstore.json.values import to_json_value
 
 __all__ = [
     "Applicable",
@@ -66,18 +73,8 @@ def _column(at: int, doc: str) -> Any:
 class IndexDomain(Movable):
     """A box of indices with a label for each dimension; immutable.
 
-    Parameters
-    ----------
-    rank : int, optional
-        Number of dimensions, if no other argument determines it; or a sequence of `Dim` for the dimensions themselves.
-    inclusive_min, exclusive_max, inclusive_max, shape : sequence of int, optional
-        The bounds, with at most one of the last three.
-    implicit_lower_bounds, implicit_upper_bounds : sequence of bool, optional
-        Whether each bound is implicit; by default, bounds that are not given are implicit.
-    labels : sequence of str, optional
-        The labels of the dimensions.
-    json : Any, optional
-        The JSON representation, instead of all other arguments.
+    Its rank or a sequence of `Dim` may be given, or at most one of `exclusive_max`, `inclusive_max` and `shape`. Bounds
+    that are not given are implicit.
 
     Examples
     --------
@@ -107,22 +104,12 @@ class IndexDomain(Movable):
         dimensions: Iterable[Dim] | None = None,
         json: Any = MISSING,
     ) -> None:
-        arguments = {
-            "rank": rank,
-            "inclusive_min": inclusive_min,
-            "implicit_lower_bounds": implicit_lower_bounds,
-            "exclusive_max": exclusive_max,
-            "inclusive_max": inclusive_max,
-            "shape": shape,
-            "implicit_upper_bounds": implicit_upper_bounds,
-            "labels": labels,
-        }
         if json is not MISSING:
-            self._dims = bounds_from_json(sole_json(json, *arguments.values(), dimensions), "")
+            self._dims = bounds_from_json(sole_json(locals()), "")
         elif dimensions is not None or (rank is not None and not hasattr(rank, "__index__")):
             self._dims = _of_dimensions(cast("Iterable[Dim]", rank if dimensions is None else dimensions))._dims
         else:
-            self._dims = bounds_from_arguments(arguments)
+            self._dims = bounds_from_arguments(locals())
 
     @classmethod
     def _of(cls, dims: Iterable[Bounds]) -> IndexDomain:
@@ -175,10 +162,7 @@ class IndexDomain(Movable):
     def index_exp(self) -> tuple[slice, ...]:
         """The domain as a tuple of slices, for indexing NumPy arrays; infinite bounds become None.
 
-        Raises
-        ------
-        ValueError
-            If a finite bound is negative: NumPy would count it from the end.
+        A finite negative bound is an error, as NumPy would count it from the end.
         """
         slices = []
         for lower, upper, *_ in self._dims:
@@ -287,15 +271,12 @@ def _combined(verb: str, first: IndexDomain, second: IndexDomain, join: Callable
     if not isinstance(second, IndexDomain):
         raise type_error(f"expected an IndexDomain, not {type(second).__name__}")
     dims: list[Dim] = []
-    where = ""
-    try:
+    with stating(f"Cannot {verb} index domain {first} with index domain {second}"):
         if first.rank != second.rank:
             raise invalid("Ranks do not match")
         for pair in zip(first, second):
-            where = f" in dimension {len(dims)}"
-            dims.append(join(*pair))
-    except StatusError as error:
-        raise annotate(error, f"Cannot {verb} index domain {first} with index domain {second}{where}") from None
+            with stating(f"dimension {len(dims)}"):
+                dims.append(join(*pair))
     return _of_dimensions(dims)
 
 
@@ -348,21 +329,21 @@ _LIMITS = {
 
 
 def bounds_from_arguments(arguments: dict[str, Any], prefix: str = "") -> tuple[Bounds, ...]:
-    """Return the dimensions for keyword arguments; None stands for a missing argument."""
+    """Return the dimensions for keyword arguments whose names begin with a prefix; None stands for a missing one."""
     rank: int | None = None
     source = f"{prefix}rank"
-    if arguments["rank"] is not None:
-        rank = int_argument(arguments["rank"])
+    if arguments[source] is not None:
+        rank = int_argument(arguments[source])
         if not 0 <= rank <= MAX_RANK:
             raise invalid(f"Invalid {source}: {rank}")
     vectors: dict[str, list[Any]] = {}
     for name in _ORDER:
-        if arguments[name] is None:
-            continue
         shown = name if name.startswith("implicit") else f"{prefix}{name}"
+        if (given := arguments.get(shown)) is None:
+            continue
         if name in _UPPER and (other := [each for each in _UPPER if each in vectors]):
             raise invalid(f"Cannot specify both `{prefix}{other[0]}` and `{shown}`")
-        vectors[name] = _vector(arguments[name], name)
+        vectors[name] = _vector(given, name)
         length = len(vectors[name])
         if length > MAX_RANK:
             raise invalid(f"Rank specified by `{shown}` ({length}) exceeds {MAX_RANK}")
@@ -411,24 +392,24 @@ def _vector(value: Any, name: str) -> list[Any]:
 def bounds_from_json(json: Any, prefix: str) -> tuple[Bounds, ...]:
     """Read bounds and labels from JSON whose member names begin with a prefix."""
     members = obj(json)
-    arguments: dict[str, Any] = dict.fromkeys(_ORDER)
-    arguments["rank"] = take(members, f"{prefix}rank", lambda value: integer(value, 0, MAX_RANK))
+    rank = f"{prefix}rank"
+    arguments: dict[str, Any] = {rank: take(members, rank, lambda value: integer(value, 0, MAX_RANK))}
     for name in ("inclusive_min", *_UPPER, "labels"):
         given = take(members, f"{prefix}{name}", partial(_vector_of_json, name=name))
         if given is not None and name != "labels":
             flags = f"implicit_{'lower' if name == 'inclusive_min' else 'upper'}_bounds"
             arguments[flags] = [flag for _, flag in given]
             given = [value for value, _ in given]
-        arguments[name] = given
+        arguments[f"{prefix}{name}"] = given
     known_only(members)
     return bounds_from_arguments(arguments, prefix)
 
 
-def sole_json(json: Any, *others: Any) -> Any:
-    """Return the argument `json`, which excludes all others."""
-    if any(other is not None for other in others):
+def sole_json(arguments: dict[str, Any]) -> Any:
+    """Return the argument `json` of a constructor, which excludes all others."""
+    if any(value is not None for name, value in arguments.items() if name not in ("self", "json")):
         raise type_error("`json` excludes all other arguments")
-    return to_json_value(json)
+    return to_json_value(arguments["json"])
 
 
 def _vector_of_json(value: Any, name: str) -> list[Any]:

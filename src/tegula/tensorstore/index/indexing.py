@@ -1,4 +1,4 @@
-"""NumPy-like indexing of a domain and of the output maps over it.
+"""NumPy-like indexing of a domain and of the output maps over it, and dimension expressions.
 
 Integers drop a dimension, slices restrict it and (without a step) keep its indices, ``None`` adds a dimension, and
 arrays replace dimensions. With the mode ``"default"``, all arrays broadcast together; the resulting dimensions replace
@@ -11,21 +11,56 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Sequence
 from types import EllipsisType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
-from tegula.tensorstore.errors import IndexStatusError, index_error, type_error
-from tegula.tensorstore.index.composition import Transform, is_explicitly_empty, substituted
-from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY, MAX_RANK, Bounds, effective, slice_bounds
-from tegula.tensorstore.index.operations import Mode
-from tegula.tensorstore.index.output_maps import IndexArray, OutputIndexMap
-from tegula.tensorstore.index.subscripts import Selector, resolve, slice_text, twice
+from tegula.runtime.frozen import attribute
+from tegula.tensorstore.errors import IndexStatusError, StatusError, index_error, type_error
+from tegula.tensorstore.index.dim import EXCLUSIVE_INFINITY, INFINITY, MAX_RANK, Bounds, effective, slice_bounds
+from tegula.tensorstore.index.domain import Applicable, IndexDomain
+from tegula.tensorstore.index.operations import (
+    Mode,
+    Operable,
+    Selector,
+    Subscript,
+    by_arrays,
+    integers,
+    operated,
+    operation,
+    resolve,
+    selectors_of,
+    slice_text,
+    twice,
+)
+from tegula.tensorstore.index.output_maps import IndexArray, OutputIndexMap, Transform, is_explicitly_empty, substituted
 
-__all__ = ["Expression", "index_basic", "index_directly", "index_selected", "newaxis", "parse_expression"]
+__all__ = [
+    "DimExpression",
+    "DimSelection",
+    "DimSelectionLike",
+    "Expression",
+    "NumpyIndexTerm",
+    "NumpyIndexingSpec",
+    "d",
+    "index_basic",
+    "index_directly",
+    "index_selected",
+    "newaxis",
+    "parse_expression",
+]
+
 
 newaxis = None
+
+NumpyIndexTerm: TypeAlias = int | slice | Sequence[Any] | Any | None
+"""A term of an index expression: an integer, a slice, ``None``, an ellipsis, or an array of integers or booleans."""
+
+NumpyIndexingSpec: TypeAlias = NumpyIndexTerm | tuple[NumpyIndexTerm, ...]
+"""An index expression: a term, or a tuple of terms."""
+
+DimSelectionLike: TypeAlias = int | str | slice | Sequence[Any]
+"""Dimensions: a number, a label, a slice of numbers, or several of these."""
 
 Usage = Literal["direct", "first", "chained"]
 
@@ -305,14 +340,9 @@ def index_directly(pair: Transform, expression: Expression) -> Transform:
 def index_selected(
     pair: Transform, expression: Expression, selection: Sequence[Selector], dims: list[int] | None
 ) -> tuple[Transform, list[int]]:
-    """Index selected dimensions; return the dimensions selected afterwards, too.
+    """Index selected dimensions, or those with the numbers `dims`; return the dimensions selected afterwards, too.
 
-    Parameters
-    ----------
-    selection : sequence of int, str or slice
-        The dimensions in the order of the terms; for new dimensions, their positions in the result.
-    dims : list of int, optional
-        The numbers of the dimensions, for the second and later operations of a chain.
+    They are in the order of the terms; a selected new dimension is its position in the result.
     """
     slots = list(range(pair[0].rank))
     if dims is None:
@@ -358,7 +388,7 @@ def _applied(
     arrays: list[tuple[int, IndexArray, int, int]] = []
     starts: dict[int, int] = {}
     outside: list[int] = []
-    if (front or expression.mode == "vindex") and any(map(_is_arrays, expression.terms)):
+    if (front or expression.mode == "vindex") and Arrays in map(type, expression.terms):
         starts[-1] = 0
         dims += _array_dims(expression.shape)
     for slot, (dim, term, at) in enumerate(columns):
@@ -393,10 +423,6 @@ def _applied(
         constant = OutputIndexMap._constant(0)
         changes[dim] = constant if is_empty else _array_map(array, starts[group] + rank, len(dims))
     return (new_domain, substituted(domain, maps, new_domain, changes)), starts
-
-
-def _is_arrays(term: Term) -> bool:
-    return type(term) is Arrays
 
 
 def check_mask(term: Arrays, at: int, dim: int, bounds: Bounds) -> None:
@@ -494,3 +520,141 @@ def _new_count(selector: Selector) -> int:
     elif start is None or stop is None or (start < 0) != (stop < 0):
         raise index_error(f"`{slice_text(selector)}` is not a valid specification for new dimensions")
     return len(range(start, stop, step))
+
+
+Operation = tuple[str, Any]
+"""The name of an operation of a dimension expression, and its argument."""
+
+
+def _text(name: str, argument: Any) -> str:
+    """Return the text of an operation, as it is written."""
+    match name:
+        case "index":
+            return f"{'' if argument.mode == 'default' else f'.{argument.mode}'}{argument}"
+        case "diagonal":
+            return ".diagonal"
+        case "label":
+            shown = ",".join(map(repr, argument))
+        case "transpose":
+            shown = _selection_text(argument)
+        case "mark_bounds_implicit":
+            parts = ["" if flag is None else str(flag) for flag in argument]
+            shown = str(argument[0]) if argument[0] == argument[1] else ":".join(parts)
+        case _:
+            shown = str(argument)
+            if isinstance(argument, list):
+                shown = ",".join(map(str, argument)) + ("," if len(argument) == 1 else "")
+    return f".{name}[{shown}]"
+
+
+def _selection_text(selectors: tuple[Selector, ...]) -> str:
+    if not selectors:
+        return "()"
+    return ",".join([slice_text(selector) if isinstance(selector, slice) else repr(selector) for selector in selectors])
+
+
+class DimExpression(Applicable, Operable):
+    """A chain of operations on selected dimensions of a domain or array; each property or index adds an operation.
+
+    Examples
+    --------
+    >>> d["x"].translate_by[5].label["y"][1:3]
+    d['x'].translate_by[5].label['y'][1:3]
+    """
+
+    __slots__ = ("_operations", "_selected")
+    __iter__ = None
+
+    _selected: tuple[Selector, ...]
+    _operations: tuple[Operation, ...]
+
+    @classmethod
+    def _make(cls, selected: tuple[Selector, ...], operations: tuple[Operation, ...] = ()) -> Self:
+        self = cls.__new__(cls)
+        self._selected, self._operations = selected, operations
+        return self
+
+    def _operated(self, name: str, argument: Any = None) -> Any:
+        return DimExpression._make(self._selected, (*self._operations, (name, argument)))
+
+    def _indexed(self, indices: Any, mode: Mode) -> DimExpression:
+        expression = parse_expression(indices, mode, "chained" if self._operations else "first")
+        return self._operated("index", expression)  # type: ignore[no-any-return]
+
+    def _apply(self, pair: Transform) -> Transform:
+        """Apply the operations to a domain and the output maps over it."""
+        if not self._operations:
+            raise index_error("Must specify at least one operation in dimension expression")
+        dims: list[int] | None = None
+        try:
+            for name, argument in self._operations:
+                if name == "index":
+                    pair, dims = index_selected(pair, argument, self._selected, dims)
+                    continue
+                if dims is None:
+                    dims = resolve(self._selected, pair[0].rank, pair[0].labels)
+                pair, dims = operated(pair, dims, name, argument)
+        except IndexStatusError:
+            raise
+        except StatusError as error:
+            raise index_error(error.sentence, error.code) from None
+        return pair
+
+    def __getitem__(self, indices: Any) -> DimExpression:
+        return self._indexed(indices, "default")
+
+    oindex: Subscript[DimExpression] = by_arrays("oindex", "Index with arrays that each apply to their own dimension.")
+    vindex: Subscript[DimExpression] = by_arrays(
+        "vindex", "Index with arrays that broadcast together; the resulting dimensions come first."
+    )
+    stride: Subscript[DimExpression] = operation(
+        "stride", integers, "Keep the indices that are multiples of a stride, and divide them by it."
+    )
+    transpose: Subscript[DimExpression] = operation(
+        "transpose", selectors_of, "Move the dimensions to other positions."
+    )
+
+    @property
+    def diagonal(self) -> DimExpression:
+        """Replace the dimensions by their diagonal, a single dimension that comes first."""
+        return self._operated("diagonal")  # type: ignore[no-any-return]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DimExpression):
+            return NotImplemented
+        return self._selected == other._selected and self._operations == other._operations
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self)._make, (self._selected, self._operations)
+
+    def __repr__(self) -> str:
+        return f"d[{_selection_text(self._selected)}]{''.join(_text(*operation) for operation in self._operations)}"
+
+
+class DimSelection(DimExpression):
+    """Dimensions by number, label or range of numbers: the start of a dimension expression.
+
+    Examples
+    --------
+    >>> d["x", 1, ::2]
+    d['x',1,::2]
+    """
+
+    __slots__ = ()
+    _selection: tuple[Selector, ...] = attribute("_selected", "The dimensions, for what takes them.")
+
+
+class _DimSelection:
+    """The type of ``d``: ``d[...]`` selects dimensions."""
+
+    __iter__ = None
+
+    @staticmethod
+    def __getitem__(selection: Any) -> DimSelection:
+        return DimSelection._make(selectors_of(selection))
+
+
+d = _DimSelection()

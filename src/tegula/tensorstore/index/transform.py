@@ -1,4 +1,4 @@
-"""Index transforms: maps from the indices of a domain to indices of an output space, and lazy indexing with them."""
+"""Index transforms: maps from indices of a domain to those of an output space; lazy indexing and resizing with them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ import numpy as np
 
 from tegula.runtime.frozen import attribute
 from tegula.tensorstore.errors import invalid, status, type_error
-from tegula.tensorstore.index.composition import Maps, Transform, is_explicitly_empty
-from tegula.tensorstore.index.composition import compose as compose_pairs
-from tegula.tensorstore.index.dim import Dim
+from tegula.tensorstore.index.dim import INFINITY, MAX_RANK, Dim, effective, interval_text
 from tegula.tensorstore.index.domain import (
     Applicable,
     IndexDomain,
@@ -23,13 +21,22 @@ from tegula.tensorstore.index.domain import (
     sole_json,
 )
 from tegula.tensorstore.index.indexing import index_basic, index_directly, parse_expression
-from tegula.tensorstore.index.intervals import INFINITY, MAX_RANK, effective, interval_text
-from tegula.tensorstore.index.operations import Mode, Movable, by_arrays
-from tegula.tensorstore.index.output_maps import OutputIndexMap, OutputIndexMaps, array_text
-from tegula.tensorstore.index.subscripts import Subscript
-from tegula.tensorstore.json.binding import MISSING, array, array_of, dump, member, obj
+from tegula.tensorstore.index.operations import Mode, Movable, Subscript, by_arrays
+from tegula.tensorstore.index.output_maps import (
+    Maps,
+    OutputIndexMap,
+    OutputIndexMaps,
+    Transform,
+    array_text,
+    inherited,
+    is_explicitly_empty,
+    with_inherited,
+)
+from tegula.tensorstore.index.output_maps import compose as compose_pairs
+from tegula.tensorstore.json import MISSING, array, array_of, dump, member, obj
 
-__all__ = ["IndexTransform", "Indexable", "compose", "identity"]
+__all__ = ["IndexTransform", "Indexable", "base_bounds", "compose", "identity", "resolved_transform"]
+
 
 _PLAIN = frozenset((int, slice, tuple, list, np.ndarray))
 
@@ -71,20 +78,7 @@ class Indexable(Movable):
 class IndexTransform(Indexable, Applicable):
     """A map from an input domain to an output space, with an `OutputIndexMap` for each output dimension.
 
-    Parameters
-    ----------
-    input_rank : int, optional
-        Number of input dimensions; or an `IndexDomain` or a sequence of `Dim`, which is the input domain.
-    input_inclusive_min, input_exclusive_max, input_inclusive_max, input_shape : sequence of int, optional
-        The bounds of the input domain.
-    implicit_lower_bounds, implicit_upper_bounds : sequence of bool, optional
-        Whether each bound is implicit.
-    input_labels : sequence of str, optional
-        The labels of the input dimensions.
-    output : sequence of OutputIndexMap, optional
-        The output maps; by default the identity.
-    json : Any, optional
-        The JSON representation, instead of all other arguments.
+    A domain, or a sequence of `Dim`, may be given in place of the rank. By default, the map is the identity.
 
     Examples
     --------
@@ -116,27 +110,17 @@ class IndexTransform(Indexable, Applicable):
         domain: IndexDomain | Iterable[Dim] | None = None,
         json: Any = MISSING,
     ) -> None:
-        arguments = {
-            "rank": input_rank,
-            "inclusive_min": input_inclusive_min,
-            "implicit_lower_bounds": implicit_lower_bounds,
-            "exclusive_max": input_exclusive_max,
-            "inclusive_max": input_inclusive_max,
-            "shape": input_shape,
-            "implicit_upper_bounds": implicit_upper_bounds,
-            "labels": input_labels,
-        }
+        if json is not MISSING:
+            self._domain, self._maps = _from_json(sole_json(locals()))
+            return
         # positional forms: a domain or dimensions instead of a rank
         output = output_maps if output is None else output
         if domain is None and input_rank is not None and not hasattr(input_rank, "__index__"):
-            domain = cast("IndexDomain", arguments.pop("rank"))
-        if json is not MISSING:
-            self._domain, self._maps = _from_json(sole_json(json, *arguments.values(), domain, output))
-            return
+            domain, input_rank = cast("IndexDomain", input_rank), None
         # the domain from bounds, or the given domain; by default the transform is the identity over it
         if domain is None:
-            self._domain = IndexDomain._of(bounds_from_arguments(arguments, "input_"))
-        elif any(value is not None for value in arguments.values()):
+            self._domain = IndexDomain._of(bounds_from_arguments(locals(), "input_"))
+        elif any(value is not None for name, value in locals().items() if name.startswith(("input_", "implicit_"))):
             raise type_error("domain can only be combined with output")
         else:
             self._domain = domain if isinstance(domain, IndexDomain) else IndexDomain(cast("Any", domain))
@@ -223,13 +207,7 @@ class IndexTransform(Indexable, Applicable):
         return document
 
     def __call__(self, indices: Iterable[int]) -> tuple[int, ...]:
-        """Return the output indices for input indices.
-
-        Raises
-        ------
-        ValueError
-            If an index is outside the explicit bounds of the domain.
-        """
+        """Return the output indices for input indices, which must be inside the explicit bounds of the domain."""
         point = [operator.index(index) for index in indices]
         domain = self._domain
         if len(point) != domain.rank:
@@ -367,3 +345,90 @@ def _map_text(output_map: OutputIndexMap) -> str:
     if output_map._dimension is not None:
         return f"{output_map._offset} + {output_map._stride} * in[{output_map._dimension}]"
     return str(output_map._offset)
+
+
+_Bounds = tuple[int | None, ...]
+
+
+def resolved_transform(transform: IndexTransform, base: IndexDomain) -> IndexTransform:
+    """Return the transform of a view with its implicit bounds taken from the current bounds of the base."""
+    old = transform._domain._dims
+    for bounds in old:  # each read and write calls this, so the usual case must be fast
+        if bounds[2] or bounds[3]:
+            break
+    else:
+        return transform
+    new = [*old]
+    for dim, outermost in inherited(base, transform._maps).items():
+        new[dim] = with_inherited(new[dim], outermost)
+    if new == [*old]:
+        return transform
+    return IndexTransform(IndexDomain._of(new), output=transform.output)
+
+
+def base_bounds(
+    transform: IndexTransform, base: IndexDomain, inclusive_min: _Bounds, exclusive_max: _Bounds, *, tied: bool
+) -> tuple[_Bounds, _Bounds]:
+    """Return the new bounds of the base for a resize of a view; None keeps a bound.
+
+    A resize may add or remove elements outside the view only if it is `tied`.
+    """
+    for number, (bounds, *new) in enumerate(zip(transform._domain._dims, inclusive_min, exclusive_max)):
+        for word, bound, is_implicit in zip(("lower", "upper"), new, bounds[2:4]):
+            if bound is not None and not is_implicit:
+                raise invalid(f"the {word} bound of dimension {number} is explicit and can't be resized")
+    lower: list[int | None] = [None] * base.rank
+    upper: list[int | None] = [None] * base.rank
+    if all(bound is None for bound in (*inclusive_min, *exclusive_max)):
+        return tuple(lower), tuple(upper)
+    # convert the bounds of each dimension of the view to those of the base
+    seen: set[int] = set()
+    for number, output in enumerate(transform._maps):
+        axis, stride = output._dimension, output._stride
+        if output._array is not None and not tied:
+            raise invalid(f"output dimension {number} has an index array: `resize_tied_bounds` is needed")
+        if axis is None:
+            continue
+        if axis in seen and not tied:
+            raise invalid(f"dimension {axis} is a diagonal: `resize_tied_bounds` is needed")
+        seen.add(axis)
+        low, high = inclusive_min[axis], exclusive_max[axis]
+        stays = low is None and high is None
+        if stride not in (1, -1) and not (stays and tied):
+            raise invalid(f"output dimension {number} depends on dimension {axis} with the stride {stride}")
+        if stride == -1:
+            low, high = None if high is None else 1 - high, None if low is None else 1 - low
+        lower[number] = None if low is None else low + output._offset
+        upper[number] = None if high is None else high + output._offset
+    # the base must allow the change, and the view must contain all elements that the change affects
+    _check_fixed(base, lower, upper)
+    if not tied:
+        _check_outside(transform, base, lower, upper)
+    return tuple(lower), tuple(upper)
+
+
+def _check_fixed(base: IndexDomain, lower: list[int | None], upper: list[int | None]) -> None:
+    for at, word, new_bounds in ((0, "lower", lower), (1, "upper", upper)):
+        for number, (bound, fixed) in enumerate(zip(new_bounds, base._dims)):
+            if bound is None or fixed[at + 2]:
+                continue
+            if bound != fixed[at]:
+                text = f"the {word} bound of output dimension {number} is fixed at {fixed[at]}"
+                raise status("FAILED_PRECONDITION", text)
+            new_bounds[number] = None
+
+
+def _check_outside(
+    transform: IndexTransform, base: IndexDomain, lower: list[int | None], upper: list[int | None]
+) -> None:
+    """Refuse a resize if the view omits a part of the base, except at the bounds that change."""
+    for number, (output, (low, high, *_)) in enumerate(zip(transform._maps, base._dims)):
+        start = last = output._offset
+        if output._dimension is not None:
+            begin, end = transform._domain._dims[output._dimension][:2]
+            start, last = sorted(output._stride * index + output._offset for index in (begin, end - 1))
+        before, after = start > low and lower[number] is None, last + 1 < high and upper[number] is None
+        if before or after:
+            outside = interval_text(low, start) if before else interval_text(last + 1, high)
+            text = f"the resize would also affect {outside} of output dimension {number}"
+            raise status("FAILED_PRECONDITION", f"{text}: `resize_tied_bounds` is needed")

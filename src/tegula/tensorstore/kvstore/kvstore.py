@@ -19,10 +19,15 @@ from tegula.stores.capabilities import delete_if
 from tegula.tensorstore.context import Context, SpecBuilder
 from tegula.tensorstore.errors import StatusError, checked, checked_or_none, invalid, status, type_error
 from tegula.tensorstore.future import Batch, Future, background, failed, immediate
-from tegula.tensorstore.json.binding import dump
-from tegula.tensorstore.json.values import as_bytes, key_bytes, key_text, pretty
-from tegula.tensorstore.kvstore.paths import NotDirectoryError, check_file_key, key_name, split_directory, store_error
-from tegula.tensorstore.kvstore.specs import KvStoreSpec
+from tegula.tensorstore.json import as_bytes, dump, key_bytes, key_text, pretty
+from tegula.tensorstore.kvstore.specs import (
+    KvStoreSpec,
+    NotDirectoryError,
+    check_file_key,
+    key_name,
+    split_directory,
+    store_error,
+)
 from tegula.tensorstore.kvstore.stores import store_of
 from tegula.tensorstore.kvstore.transaction import StagedStore, Transaction
 from tegula.tensorstore.kvstore.values import (
@@ -77,22 +82,7 @@ class KvStore:
 
     @staticmethod
     def open(spec: Any, *, context: Context | None = None, transaction: Transaction | None = None) -> Future[KvStore]:
-        """Open a key-value store.
-
-        Parameters
-        ----------
-        spec : KvStore.Spec, mapping or str
-            The spec, its JSON or its URL.
-        context : Context, optional
-            The source of shared resources, such as the contents of ``memory://``; by default a new context.
-        transaction : Transaction, optional
-            The transaction for all reads and writes.
-
-        Raises
-        ------
-        ValueError
-            If the spec is not valid, or names a resource that the context does not have.
-        """
+        """Open a key-value store, given by its spec, JSON or URL, by default in a new context."""
         described = KvStoreSpec(spec)
         checked_or_none("context", context, Context)
         checked_or_none("transaction", transaction, Transaction)
@@ -131,15 +121,7 @@ class KvStore:
         self._transaction = checked_or_none("transaction", transaction, Transaction)
 
     def spec(self, *, retain_context: bool | None = None, unbind_context: bool | None = None) -> KvStoreSpec:
-        """Return a spec that opens the store again.
-
-        Parameters
-        ----------
-        retain_context : bool, optional
-            Keep the bound context resources.
-        unbind_context : bool, optional
-            Replace the bound context resources by their specs.
-        """
+        """Return a spec that opens the store again, without resources, or with them or their specs in their place."""
         if unbind_context:
             return self._spec._unbound()
         return self._spec.copy() if retain_context else self._spec._stripped()
@@ -151,13 +133,7 @@ class KvStore:
     __copy__ = copy
 
     def with_transaction(self, transaction: Transaction | None) -> KvStore:
-        """Return the store with another transaction, or none, for reads and writes.
-
-        Raises
-        ------
-        ValueError
-            If the store has a transaction whose commit has not started.
-        """
+        """Return the store with another transaction, or none; raises before the commit of its own one has started."""
         if self._transaction is not None:
             self._transaction._refuse_leaving()
         return open_bound(self._spec, checked_or_none("transaction", transaction, Transaction), self._opened_store)
@@ -190,23 +166,8 @@ class KvStore:
     ) -> Future[_ReadResult]:
         """Read the value of a key; a missing key is not an error.
 
-        Parameters
-        ----------
-        key : str or bytes
-            The key without the path.
-        if_not_equal : str or bytes, optional
-            A known generation: if it is still current, the value is not returned.
-        staleness_bound : float, optional
-            Accepted, but without effect: the result is always current.
-        batch : Batch, optional
-            Delay the read until this batch is submitted.
-        byte_range : slice, optional
-            ``slice(start, stop)``, or ``slice(-n, None)`` for the last `n` bytes.
-
-        Returns
-        -------
-        Future
-            A `KvStore.ReadResult`. Its error is a ValueError if the key can't be read or is shorter than the range.
+        The value is left out if its generation is `if_not_equal`. The range is ``slice(start, stop)``, or ``slice(-n,
+        None)`` for the last `n` bytes. `staleness_bound` is accepted without effect: the result is always current.
         """
         name = key_text(key)
         known = UNKNOWN if if_not_equal is None else as_bytes(if_not_equal, "if_not_equal")
@@ -249,20 +210,7 @@ class KvStore:
         return self._read(key_text(key), UNKNOWN, None).state == "value"
 
     def list(self, range: _KeyRange | None = None, strip_prefix_length: int = 0) -> Future[_Keys]:
-        """List the keys, without the path.
-
-        Parameters
-        ----------
-        range : KvStore.KeyRange, optional
-            The keys to list, without the path.
-        strip_prefix_length : int
-            The number of bytes to remove from the beginning of each key.
-
-        Returns
-        -------
-        Future
-            A list of bytes, sorted.
-        """
+        """List the keys of a range, sorted, without the path and without `strip_prefix_length` bytes at the start."""
         if not isinstance(strip_prefix_length, int) or strip_prefix_length < 0:
             raise type_error(f"strip_prefix_length must not be negative: {strip_prefix_length!r}")
         range = _KeyRange() if range is None else checked("range", range, _KeyRange).copy()
@@ -301,22 +249,10 @@ class KvStore:
     def write(
         self, key: str | bytes, value: str | bytes | None, *, if_equal: str | bytes | None = None
     ) -> Future[_Generation]:
-        """Store the value of a key, or delete the key.
+        """Store the value of a key, or delete the key if it is ``None``; return the new generation.
 
-        Parameters
-        ----------
-        key : str or bytes
-            The key without the path.
-        value : str, bytes or None
-            The value; ``None`` deletes the key.
-        if_equal : str or bytes, optional
-            The generation that the key must have: ``b"\\x02"`` if it must not have a value.
-
-        Returns
-        -------
-        Future
-            The new generation; ``b""`` if the key does not have the generation `if_equal`. In a transaction, the commit
-            checks this condition.
+        That is ``b""`` if the key does not have the generation `if_equal` (``b"\\x02"``, if it must not have a value).
+        In a transaction, the commit checks this condition.
         """
         name = key_text(key)
         data = None if value is None else as_bytes(value, "a value")
@@ -350,13 +286,7 @@ class KvStore:
         self._write(key_text(key), None, None)
 
     def delete_range(self, range: _KeyRange) -> Future[None]:
-        """Delete the keys of a range.
-
-        Parameters
-        ----------
-        range : KvStore.KeyRange
-            The keys, without the path.
-        """
+        """Delete the keys of a range."""
         return self._run(self._spec._driver == "memory", self._delete_range, checked("range", range, _KeyRange).copy())
 
     def _delete_range(self, range: _KeyRange) -> None:
@@ -378,22 +308,7 @@ class KvStore:
     def experimental_copy_range_to(
         self, target: KvStore, source_range: _KeyRange | None = None, source_staleness_bound: float | None = None
     ) -> Future[None]:
-        """Copy the keys of a range to another store; not supported by any store.
-
-        Parameters
-        ----------
-        target : KvStore
-            The other store.
-        source_range : KvStore.KeyRange, optional
-            The keys, without the path.
-        source_staleness_bound : float, optional
-            The oldest acceptable time of the values.
-
-        Raises
-        ------
-        NotImplementedError
-            Always, raised by the future.
-        """
+        """Copy the keys of a range to another store; no store supports it: the future raises NotImplementedError."""
         checked("target", target, KvStore)
         return failed(status("UNIMPLEMENTED", "CopyRange not supported"))
 
@@ -418,13 +333,7 @@ class KvStore:
         return store
 
     def _describe_key(self, key: str) -> str:
-        """Return the name of one of this store's keys for messages.
-
-        Examples
-        --------
-        >>> KvStore.open("memory://a/").result()._describe_key(".zarray")
-        '"a/.zarray"'
-        """
+        """Return the name of one of this store's keys for messages."""
         return key_name(self._base_store, self._path + key)
 
     def _store_and_key(self, name: str) -> tuple[Store, str]:

@@ -1,39 +1,177 @@
-"""`KvStore.Spec`: the description of a key-value store as JSON or URL, bound to a context or not."""
+"""`KvStore.Spec`: the description of a key-value store as JSON or URL, bound to a context or not; paths of stores."""
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from posixpath import normpath
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 from tegula.errors import TegulaError
 from tegula.runtime.frozen import attribute
+from tegula.stores import Store
+from tegula.stores.names import path_in_url
 from tegula.stores.targets.paths import pipeline_of
 from tegula.tensorstore.context import Bindings, Context, SpecBuilder
-from tegula.tensorstore.errors import annotate, checked, invalid, status, type_error
-from tegula.tensorstore.json.binding import (
+from tegula.tensorstore.errors import (
+    StatusError,
+    ValueStatusError,
+    as_status,
+    checked,
+    invalid,
+    stating,
+    status,
+    type_error,
+)
+from tegula.tensorstore.json import (
     MISSING,
     MemberTable,
     array_of,
     boolean,
     dump,
+    key_bytes,
+    key_text,
     known_only,
     member,
     obj,
     one_of,
     optional,
+    pretty,
     read_member,
+    sound_text,
     string,
     take_members,
+    to_json_value,
     with_defaults,
 )
-from tegula.tensorstore.json.values import key_bytes, key_text, pretty, sound_text, to_json_value
-from tegula.tensorstore.kvstore.paths import check_file_path, decode_url_path, encode_url_path, file_path
 
-__all__ = ["GCS", "HTTP", "S3", "KvStoreSpec", "join_paths", "pipeline", "spec_of_pipeline"]
+__all__ = [
+    "GCS",
+    "HTTP",
+    "S3",
+    "KvStoreSpec",
+    "NotDirectoryError",
+    "check_file_key",
+    "check_file_path",
+    "decode_url_path",
+    "encode_url_path",
+    "file_path",
+    "join_paths",
+    "key_name",
+    "pipeline",
+    "spec_of_pipeline",
+    "split_directory",
+    "store_error",
+]
+
+
+_CODES = {
+    "NOT_FOUND": (errno.ENOENT,),
+    "PERMISSION_DENIED": (errno.EACCES, errno.EPERM, errno.EROFS),
+    "RESOURCE_EXHAUSTED": (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM),
+    "INVALID_ARGUMENT": (errno.EINVAL,),
+    "UNAVAILABLE": (errno.EINTR, errno.EAGAIN),
+    "FAILED_PRECONDITION": (errno.ENAMETOOLONG, errno.ENOTEMPTY),
+}
+
+
+class NotDirectoryError(ValueStatusError):
+    """An error for a file in place of the directory of a store."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__("FAILED_PRECONDITION", f"{dump(root)} is not a directory")
+        self.root = root
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.root,)
+
+
+def store_error(error: TegulaError, store: Store, key: str) -> StatusError:
+    """Convert a store's error about a key to a status."""
+    cause = error.__cause__
+    if store.local_directory is None:
+        return as_status(error)
+    if not isinstance(cause, OSError):
+        return as_status(error) if error.key is None or cause is not None else invalid_key(_full_path(store, key))
+    code = next((code for code, numbers in _CODES.items() if cause.errno in numbers), "UNKNOWN")
+    if isinstance(cause, (FileExistsError, IsADirectoryError, NotADirectoryError)):  # even without a number
+        code = "FAILED_PRECONDITION"
+    return status(code, f"{dump(_full_path(store, key))}: {cause.strerror or cause}")
+
+
+_LOCK_SUFFIX = ".__lock"
+_UNQUOTED = "/!$&'()*+,;:=~"
+_BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})").search
+
+
+def key_name(store: Store, key: str) -> str:
+    """Return the name of a store's key for messages."""
+    if store.local_directory is None:
+        return dump(key)
+    return f"local file {dump(_full_path(store, key))}"
+
+
+def _full_path(store: Store, key: str) -> str:
+    return f"{file_path(store.local_directory or '').rstrip('/')}/{key}"
+
+
+def encode_url_path(path: str) -> str:
+    """Return a path as the path component of a URL."""
+    return quote(key_bytes(path), safe=_UNQUOTED)
+
+
+def decode_url_path(text: str) -> str:
+    """Return the path from the path component of a URL."""
+    wrong = _BAD_PERCENT(text)
+    if wrong:
+        raise invalid(f"Invalid percent-encoding at position {-wrong.start()}: {dump(text)}")
+    try:
+        return unquote_to_bytes(text).decode()
+    except UnicodeDecodeError:
+        raise invalid(f"Invalid UTF-8 percent-encoding sequence: {dump(text)}") from None
+
+
+def file_path(path: str, *, of_url: bool = False, system: str = os.name) -> str:
+    """Return a file path as TensorStore keeps it: on Windows with slashes, and no slash of a URL before a drive."""
+    if system == "nt":
+        path = path.replace("\\", "/")
+    return path_in_url(path, system) if of_url else path
+
+
+def check_file_path(path: str) -> str:
+    """Return the path of a file or directory, or a prefix of such paths, if it is valid."""
+    segments = path.split("/")
+    inner = segments[1:] if segments[0] == "" else segments
+    if inner and inner[-1] == "":
+        inner = inner[:-1]
+    if "\0" in path or not {"", ".", ".."}.isdisjoint(inner):
+        raise invalid(f"Invalid file path: {dump(path)}")
+    return path
+
+
+def check_file_key(path: str) -> str:
+    """Return the full path of a key if it is valid as a file path."""
+    segments = path.removeprefix("/").split("/")
+    if "\0" in path or any(part in ("", ".", "..") or part.endswith(_LOCK_SUFFIX) for part in segments):
+        raise invalid_key(path)
+    return path
+
+
+def invalid_key(path: str) -> StatusError:
+    """Return the error for a key that is not valid as a file path."""
+    return invalid(f"Invalid key: {dump(path)}")
+
+
+def split_directory(path: str, system: str = os.name) -> tuple[str, str]:
+    """Split a path into a directory and the rest: a prefix of names in it, or an empty string."""
+    above, slash, name = path.rpartition("/")
+    if system == "nt" and above[-1:] == ":":  # without the slash it would be the current directory of the drive
+        above += slash
+    return above or (slash or "."), name
 
 
 @dataclass(frozen=True)
@@ -118,14 +256,7 @@ SCHEMES: Final[dict[str, Kind]] = {**{kind.scheme.partition(":")[0]: kind for ki
 
 
 def with_base_path(kind: Kind, members: dict[str, Any], path: str) -> str:
-    """Check that the members of a remote store are compatible; move the path of a base URL into the returned path.
-
-    Examples
-    --------
-    >>> members = {"base_url": "https://host/a?b=1"}
-    >>> with_base_path(HTTP, members, "c"), members
-    ('/a/c', {'base_url': 'https://host?b=1'})
-    """
+    """Check that the members of a remote store are compatible; move the path of a base URL into the returned path."""
     if members.get("host_header") is not None and members.get("endpoint") is None:
         raise invalid('"host_header" cannot be set without also setting "endpoint"')
     if kind is not HTTP:
@@ -140,15 +271,7 @@ def with_base_path(kind: Kind, members: dict[str, Any], path: str) -> str:
 
 
 def location_of_url(kind: Kind, url: str) -> tuple[dict[str, Any], str]:
-    """Return the members and the path for the URL of a store.
-
-    Examples
-    --------
-    >>> location_of_url(S3, "s3://bucket/a%20b/")
-    ({'bucket': 'bucket'}, 'a b/')
-    >>> location_of_url(HTTP, "https://host/a?b=1")
-    ({'base_url': 'https://host?b=1'}, '/a')
-    """
+    """Return the members and the path for the URL of a store."""
     scheme = f"{url.partition('://')[0]}://" if kind is HTTP else kind.scheme
     if not url.startswith(scheme):
         raise invalid(f'Scheme "{scheme}" not present in url')
@@ -192,24 +315,12 @@ def url_of(kind: Kind, members: Mapping[str, Any], path: str) -> str:
     return f"{kind.scheme}{bucket}{encoded}"
 
 
-_RESOURCES: Final = {kind.name: dict(zip(kind.resources, kind.resources)) for kind in KINDS.values()}
-
 _REMOTE: Final = (S3, GCS, HTTP)
 _PARTS: Final = ("_base", "_bindings", "_kind", "_options", "_path")
 
 
 class KvStoreSpec:
-    """The description of a key-value store, and the path that is the prefix of its keys.
-
-    Parameters
-    ----------
-    json : mapping, str or KvStore.Spec
-        The JSON or the URL.
-
-    Raises
-    ------
-    ValueError
-        If the JSON or the URL is not valid.
+    """The description of a key-value store, given as JSON or URL, and the path that is the prefix of its keys.
 
     Examples
     --------
@@ -244,7 +355,7 @@ class KvStoreSpec:
             if name not in KINDS:
                 raise invalid(f'"{name}" is not a registered KvStore driver')
         kind = self._kind = KINDS[name]
-        self._bindings = Bindings(_RESOURCES[name])
+        self._bindings = Bindings(kind.resources)
         self._bindings.take(members)
         with member("path"):
             self._path = key_text(string(members.pop("path", "")))
@@ -278,13 +389,7 @@ class KvStoreSpec:
 
     @property
     def url(self) -> str:
-        """The URL.
-
-        Raises
-        ------
-        ValueError
-            If there is no URL, as for relative file paths.
-        """
+        """The URL; raises ValueError if there is none, as for relative file paths."""
         before = "" if self._base is None else f"{self._base.url}|"
         return before + url_of(self._kind, self._options, self._path)
 
@@ -341,17 +446,7 @@ class KvStoreSpec:
         strip_context: bool | None = None,
         context: Context | None = None,
     ) -> None:
-        """Bind, unbind or remove the context resources.
-
-        Parameters
-        ----------
-        unbind_context : bool, optional
-            Replace bound resources by their specs.
-        strip_context : bool, optional
-            Remove all resources; those of the context are used when the spec is opened.
-        context : Context, optional
-            Bind unbound resources to this context.
-        """
+        """Bind resources to a context; first replace bound ones by their specs, or remove all, if asked to."""
         source = self
         if unbind_context:
             source = source._unbound()
@@ -396,13 +491,7 @@ class KvStoreSpec:
 
 
 def join_paths(path: str, component: str) -> str:
-    """Join a path and a component; add a slash if both are non-empty and neither has one there.
-
-    Examples
-    --------
-    >>> join_paths("a", "b"), join_paths("a/", "/b"), join_paths("a", "/b"), join_paths("", "b"), join_paths("a", "")
-    ('a/b', 'a//b', 'a/b', 'b', 'a')
-    """
+    """Join a path and a component; add a slash if both are non-empty and neither has one there."""
     if not path or not component or path.endswith("/") or component.startswith("/"):
         return path + component
     return f"{path}/{component}"
@@ -414,12 +503,10 @@ def _base(value: Any) -> KvStoreSpec:
 
 def _of_url(text: str) -> KvStoreSpec:
     sound_text(text)
-    try:
+    with stating(f"Parsing spec from url: {dump(text)}"):
         spec, others = spec_of_pipeline(*pipeline(text))
         if others:
             raise invalid(f"unsupported URL scheme: {dump(others[0][0])}")
-    except TegulaError as error:
-        raise annotate(error, f"Parsing spec from url: {dump(text)}") from None
     return spec
 
 
@@ -448,5 +535,5 @@ def spec_of_pipeline(url: str, components: list[tuple[str, str]]) -> tuple[KvSto
 def _located(kind: Kind, options: dict[str, Any], path: str, base: KvStoreSpec | None) -> KvStoreSpec:
     spec: KvStoreSpec = object.__new__(KvStoreSpec)
     spec._kind, spec._options, spec._path, spec._base = kind, options, path, base
-    spec._bindings = Bindings(_RESOURCES[kind.name])
+    spec._bindings = Bindings(kind.resources)
     return spec

@@ -26,8 +26,15 @@ from tegula.stores.names import file_url
 from tegula.stores.zip.store import ZipStore
 from tegula.tensorstore.context import MemoryKeys
 from tegula.tensorstore.errors import invalid, status
-from tegula.tensorstore.kvstore.paths import NotDirectoryError, check_file_key, split_directory
-from tegula.tensorstore.kvstore.specs import GCS, HTTP, S3, KvStoreSpec
+from tegula.tensorstore.kvstore.specs import (
+    GCS,
+    HTTP,
+    S3,
+    KvStoreSpec,
+    NotDirectoryError,
+    check_file_key,
+    split_directory,
+)
 
 __all__ = ["ZipKeys", "store_of"]
 
@@ -209,7 +216,8 @@ def remote_store(spec: KvStoreSpec) -> Store:
     elif kind is GCS and (project := spec._setting("gcs_user_project").get("project_id")):
         options["default_headers"] = {"x-goog-user-project": project}
     elif kind is HTTP and (headers := spec._option("headers")):
-        options["default_headers"] = dict(_header(text) for text in headers)
+        parts = (text.partition(":") for text in headers)
+        options["default_headers"] = {name.strip(): value.strip() for name, _, value in parts}
     return _shared(json.dumps([url, options], sort_keys=True, default=repr), _open_url, url, options)
 
 
@@ -249,8 +257,3 @@ def _s3_options(spec: KvStoreSpec) -> dict[str, Any]:
     elif kind not in ("default", "environment", "imds", "ecs"):
         raise invalid(f'Error parsing object member "aws_credentials": unknown type {kind!r}')
     return options
-
-
-def _header(text: str) -> tuple[str, str]:
-    name, _, value = text.partition(":")
-    return name.strip(), value.strip()

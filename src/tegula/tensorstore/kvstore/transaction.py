@@ -33,7 +33,7 @@ from tegula.stores.capabilities import BlockedKeys, blocked_by
 from tegula.stores.interface import Store
 from tegula.tensorstore.errors import StatusError, as_status, invalid, status, type_error
 from tegula.tensorstore.future import Future, Promise, background, ready
-from tegula.tensorstore.kvstore.paths import file_path, key_name, store_error
+from tegula.tensorstore.kvstore.specs import file_path, key_name, store_error
 
 __all__ = ["StagedStore", "Transaction"]
 
@@ -89,13 +89,6 @@ class Transaction:
     """A group of changes that only the transaction's own reads see until the commit.
 
     The end of a ``with`` block commits the transaction, or aborts it if the block raises.
-
-    Parameters
-    ----------
-    atomic : bool
-        Require that the stores can commit the transaction in one step.
-    repeatable_read : bool
-        Require at the commit that all values that were read are unchanged.
 
     Examples
     --------
@@ -153,12 +146,9 @@ class Transaction:
     )
 
     def commit_async(self) -> Future[None]:
-        """Start the commit, unless it has started or the transaction was aborted.
+        """Start the commit, unless it has started or the transaction was aborted; return `future`.
 
-        Returns
-        -------
-        Future
-            Ready after the commit. Its error starts with ABORTED if a value that must not change has changed.
+        Its error starts with ABORTED if a value that must not change has changed.
         """
         if self._ends("committing"):
             background(self._commit)

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 from tegula.stores import ABSENT, ByteRange, Generation, Store
 from tegula.stores.objects.generations import ObjectGeneration
 from tegula.tensorstore.errors import invalid, status, type_error
-from tegula.tensorstore.json.values import as_bytes, key_text
+from tegula.tensorstore.json import as_bytes, key_text
 
 __all__ = [
     "NO_VALUE",
@@ -42,13 +42,7 @@ UNKNOWN: Final = b""
 
 
 def encode_generation(generation: Generation) -> bytes:
-    """Return a store's generation as bytes; the inverse of `decode_generation`.
-
-    Examples
-    --------
-    >>> encode_generation(ABSENT), encode_generation(7)
-    (b'\\x02', b'\\x00\\x07\\x00\\x00\\x00\\x00\\x00\\x00\\x00')
-    """
+    """Return a store's generation as bytes; the inverse of `decode_generation`."""
     if isinstance(generation, bytes):
         return generation
     if generation == ABSENT:
@@ -121,12 +115,7 @@ def made(kind: type[T], *values: Any) -> T:
 
 
 class KeyRange(_Members):
-    """A half-open range of keys, in the order of their bytes.
-
-    Parameters
-    ----------
-    inclusive_min, exclusive_max : str or bytes
-        The bounds; an empty upper bound means no bound.
+    """A half-open range of keys, in the order of their bytes; an empty upper bound means no bound.
 
     Examples
     --------
@@ -165,15 +154,7 @@ class KeyRange(_Members):
 
 
 class TimestampedStorageGeneration(_Members):
-    """The generation of a key, and the time at which it was current.
-
-    Parameters
-    ----------
-    generation : str or bytes
-        The generation.
-    time : float
-        Seconds since the epoch.
-    """
+    """The generation of a key, and the time at which it was current."""
 
     __slots__ = {"generation": "The generation.", "time": "Seconds since the epoch."}
 
@@ -195,16 +176,7 @@ def stamp(generation: bytes, time: float | None = None) -> TimestampedStorageGen
 
 
 class ReadResult(_Members):
-    """The result of a read.
-
-    Parameters
-    ----------
-    state : {"unspecified", "missing", "value"}
-        Whether there is a value; unspecified if it still has the known generation `if_not_equal`.
-    value : str or bytes
-        The value.
-    stamp : KvStore.TimestampedStorageGeneration
-        The generation of the key.
+    """The result of a read; the state is unspecified if the value still has the known generation `if_not_equal`.
 
     Examples
     --------
@@ -270,13 +242,7 @@ class ByteSlice:
 
 
 def prefix_of_range(path: str, range: KeyRange) -> str | None:
-    """Return the prefix (empty or ending in a slash) with exactly the keys of a range; ``None`` if there is none.
-
-    Examples
-    --------
-    >>> prefix_of_range("a/", KeyRange()), prefix_of_range("a/", KeyRange("b/", "b0")), prefix_of_range("a", KeyRange())
-    ('a/', 'a/b/', None)
-    """
+    """Return the prefix (empty or ending in a slash) with exactly the keys of a range; ``None`` if there is none."""
     start, stop = range.inclusive_min, range.exclusive_max
     if start and stop != (start[:-1] + b"0" if start.endswith(b"/") else None):
         return None
@@ -285,13 +251,7 @@ def prefix_of_range(path: str, range: KeyRange) -> str | None:
 
 
 def listing_prefix(path: str, range: KeyRange) -> str:
-    """Return a directory of the store that contains all keys of a range.
-
-    Examples
-    --------
-    >>> listing_prefix("a/b", KeyRange()), listing_prefix("a/", KeyRange("c/d", "c/e"))
-    ('a/', 'a/c/')
-    """
+    """Return a directory of the store that contains all keys of a range."""
     start, stop = range.inclusive_min, range.exclusive_max
     common = start.rpartition(b"/")
     directory = common[0] + common[1]

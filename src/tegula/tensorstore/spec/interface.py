@@ -19,7 +19,7 @@ from tegula import config
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Bindings, SpecBuilder
 from tegula.tensorstore.errors import invalid, status, type_error
-from tegula.tensorstore.json.binding import expected, known_only, obj, take
+from tegula.tensorstore.json import expected, known_only, obj, take
 
 if TYPE_CHECKING:
     from tegula.indexing import Transform
@@ -42,6 +42,7 @@ __all__ = [
     "DriverSpec",
     "OpenMode",
     "Opening",
+    "RecheckCacheOption",
     "ResizeOptions",
     "SpecMember",
     "find_driver",
@@ -53,6 +54,9 @@ __all__ = [
 T = TypeVar("T")
 
 Mode: TypeAlias = Literal["r", "w", "rw"]
+RecheckCacheOption: TypeAlias = bool | float | Literal["open"]
+"""When to revalidate cached values: always (``True``), never (``False``), or if they are older than the opening
+(``"open"``) or a time in seconds since the epoch."""
 
 
 def mode_of(read: bool, write: bool) -> Mode:
@@ -105,16 +109,8 @@ def find_driver(name: str) -> type[DriverSpec]:
 class OpenMode:
     """The actions that are allowed on opening; by default, only opening an existing array.
 
-    Parameters
-    ----------
-    open : bool
-        Open an array that exists.
-    create : bool
-        Create a new array.
-    delete_existing : bool
-        Delete an existing array first.
-    assume_metadata, assume_cached_metadata : bool
-        Use the metadata of the spec: neither read nor write stored metadata, or do not read it on opening.
+    The metadata of the spec are used, and stored ones not read on opening (`assume_cached_metadata`), or neither read
+    nor written at all (`assume_metadata`).
 
     Examples
     --------
@@ -328,8 +324,8 @@ class DriverSpec(ABC):
     uses_kvstore: ClassVar[bool] = True
     is_plain: ClassVar[bool] = False
     """Whether specs with the same JSON may share an object, as they have no values or resources of their own."""
-    resource_kinds: ClassVar[Mapping[str, str]] = {"data_copy_concurrency": "data_copy_concurrency"}
-    """The members that are resources, with the kind of each."""
+    resources: ClassVar[tuple[str, ...]] = ("data_copy_concurrency",)
+    """The members that are resources."""
     optional_resources: ClassVar[frozenset[str]] = frozenset()
     """Those that the spec has only if they are given."""
     members: ClassVar[Mapping[str, SpecMember]] = {}
@@ -344,7 +340,7 @@ class DriverSpec(ABC):
     def __init__(self) -> None:
         self.kvstore = None
         self.schema = Schema()
-        self.bindings = Bindings(self.resource_kinds)
+        self.bindings = Bindings(self.resources)
 
     def __copy__(self) -> Self:
         return _copied(self)
@@ -466,5 +462,5 @@ class DriverSpec(ABC):
     # --- opening
 
     @abstractmethod
-    def open(self, request: Opening) -> Driver:
-        """Open or create the array."""
+    def open(self, request: Opening) -> tuple[Driver, IndexTransform | None]:
+        """Open or create the array; return its driver, and the view of it that this spec describes (None for all)."""

@@ -1,4 +1,7 @@
-"""`Spec`: the description of an array to open or create."""
+"""`Spec`: the description of an array to open or create, as JSON or as a URL.
+
+``file:///tmp/a|zarr3:`` is a pipeline of components from the store to the array.
+"""
 
 from __future__ import annotations
 
@@ -10,26 +13,51 @@ from typing import Any
 
 import numpy.typing as npt
 
-from tegula.errors import TegulaError
 from tegula.runtime.frozen import attribute
+from tegula.stores.names import ARCHIVES
+from tegula.stores.targets.paths import path_text, scheme_of
+from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema import Schema, fill_through, layout_through, units_through
 from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.context import Context, SpecBuilder
-from tegula.tensorstore.errors import StatusError, annotate, checked, invalid, type_error
+from tegula.tensorstore.errors import StatusError, checked, invalid, stating, status, type_error
 from tegula.tensorstore.index.dim import Dim
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.output_maps import OutputIndexMap
 from tegula.tensorstore.index.transform import Indexable, IndexTransform, compose, identity
-from tegula.tensorstore.json.binding import MAX_RANK, MISSING, integer, member, obj, only_json, string, take
-from tegula.tensorstore.json.values import pretty, to_json_value
+from tegula.tensorstore.json import (
+    MAX_RANK,
+    MISSING,
+    dump,
+    integer,
+    member,
+    obj,
+    only_json,
+    parse_pointer,
+    pretty,
+    sound_text,
+    string,
+    take,
+    to_json_value,
+)
 from tegula.tensorstore.kvstore.kvstore import KvStore
-from tegula.tensorstore.spec.interface import FLAGS, Driver, DriverSpec, Opening, OpenMode, find_driver, recheck
-from tegula.tensorstore.spec.urls import driver_json_of_url, url_of
+from tegula.tensorstore.kvstore.specs import pipeline, spec_of_pipeline
+from tegula.tensorstore.spec.interface import (
+    FLAGS,
+    URL_SCHEMES,
+    Driver,
+    DriverSpec,
+    Opening,
+    OpenMode,
+    find_driver,
+    recheck,
+)
 
-__all__ = ["OpenMode", "Spec"]
+__all__ = ["OpenMode", "Spec", "driver_json_of_url", "read_spec", "url_of"]
+
 
 _MODES = frozenset(("open_mode", *FLAGS))
 _SCHEMA = ("rank", "dtype", "domain", "shape", "chunk_layout", "codec", "fill_value", "dimension_units", "schema")
@@ -65,13 +93,13 @@ def _merged(before: tuple[bool, ...], requested: tuple[bool, ...]) -> OpenMode:
     return OpenMode(**chosen)
 
 
-class Spec(Indexable):
-    """The description of an array to open or create.
+def _of_domain(name: str, doc: str) -> Any:
+    """Return the property for one of the domain."""
+    return property(lambda self: getattr(self._transform().domain, name), doc=doc)
 
-    Parameters
-    ----------
-    json : object or str
-        The JSON representation, or a URL.
+
+class Spec(Indexable):
+    """The description of an array to open or create, from JSON or a URL.
 
     Examples
     --------
@@ -102,14 +130,14 @@ class Spec(Indexable):
             self._driver, self._view = json._driver, json._view
             return
         if type(json) is not dict and isinstance(json, (str, os.PathLike)):
-            self._driver, self._view = _read(obj(driver_json_of_url(json)))
+            self._driver, self._view = read_spec(obj(driver_json_of_url(json)))
             return
         members = obj(to_json_value(json))
         # specs are cached, as programs open the same arrays many times
         key = marshal.dumps(members, _MARSHAL_VERSION)  # unlike ==, it distinguishes 1, 1.0 and true
         known = _known.get(key)
         if known is None:
-            known = _read(members)
+            known = read_spec(members)
             if known[0].is_plain and len(key) <= _MAX_KEY_BYTES and b"context" not in key:
                 if len(_known) >= _MAX_ENTRIES:
                     _known.clear()
@@ -149,20 +177,9 @@ class Spec(Indexable):
     ndim = rank
     """Number of dimensions; None if it is unknown."""
 
-    @property
-    def origin(self) -> tuple[int, ...]:
-        """Lower bound of each dimension."""
-        return self._transform().domain.inclusive_min
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Extent of each dimension."""
-        return self._transform().domain.shape
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return self._transform().domain.size
+    origin: tuple[int, ...] = _of_domain("inclusive_min", "Lower bound of each dimension.")
+    shape: tuple[int, ...] = _of_domain("shape", "Extent of each dimension.")
+    size: int = _of_domain("size", "Number of elements.")
 
     dtype: dtype | None = attribute("_driver.schema.dtype", "The data type; None if it is unknown.")
 
@@ -221,13 +238,7 @@ class Spec(Indexable):
 
     @property
     def url(self) -> str:
-        """The URL of the spec.
-
-        Raises
-        ------
-        NotImplementedError, ValueError
-            If the spec has no URL.
-        """
+        """The URL of the spec; raises NotImplementedError or ValueError if there is none."""
         return url_of(self._driver)
 
     # --- derived specs
@@ -237,27 +248,13 @@ class Spec(Indexable):
         return Spec._of(self._driver, self._view)
 
     def update(self, **options: Any) -> None:
-        """Add constraints or change the open mode.
+        """Add constraints, as for `Schema`, or change other members; if they contradict the spec, it remains unchanged.
 
-        Parameters
-        ----------
-        open_mode, open, create, delete_existing, assume_metadata, assume_cached_metadata : optional
-            The actions that are allowed on opening; ``open`` and ``create`` replace the existing flags.
-        context, unbind_context, strip_context : optional
-            Bind resources to a context, replace bound resources by their specs, or remove them.
-        kvstore : KvStore.Spec, optional
-            The key-value store of the array.
-        minimal_spec : bool, optional
-            Drop members that only matter when the array is created.
-        recheck_cached, recheck_cached_metadata, recheck_cached_data : optional
-            When to revalidate cached values: always, never, or if they are older than the opening or a given time.
-        rank, dtype, domain, shape, chunk_layout, codec, fill_value, dimension_units, schema : optional
-            Constraints, as for `Schema`.
-
-        Raises
-        ------
-        ValueError
-            If a constraint contradicts the spec, which remains unchanged.
+        Of `open_mode` and the flags of `OpenMode`, ``open`` and ``create`` replace all existing ones, others are added.
+        Resources are bound to the `context`, after bound ones were replaced by their specs (`unbind_context`) or
+        removed (`strip_context`). `minimal_spec` drops members that only matter when the array is created.
+        `recheck_cached`, `recheck_cached_metadata` and `recheck_cached_data` are a `RecheckCacheOption`; there may be
+        one `kvstore`.
         """
         changed = _updated(self, options)
         self._driver, self._view = changed._driver, changed._view
@@ -276,13 +273,11 @@ class Spec(Indexable):
 
     def _open(self, request: Opening) -> tuple[Driver, IndexTransform | None]:
         """Open the array; return its driver, and the transform from the domain of the spec (None for the identity)."""
-        try:
-            driver = self._driver.open(request)
-        except TegulaError as error:
-            raise annotate(error, f'Error opening "{self._driver.name}" driver') from error
+        with stating(f'Error opening "{self._driver.name}" driver'):
+            driver, below = self._driver.open(request)
         if self._view is None:
-            return driver, None
-        full_view = identity(driver.domain)
+            return driver, below
+        full_view = identity(driver.domain) if below is None else below
         return driver, None if self._view == full_view else compose(full_view, self._view)
 
     def _bound(self, context: Context) -> Spec:
@@ -291,8 +286,18 @@ class Spec(Indexable):
     def _stripped(self) -> Spec:
         return Spec._of(self._driver.stripped(), self._view)
 
-    def _merged(self, **options: Any) -> Spec:
-        return Spec._of(self._driver.merge(**options), self._view)
+    def _merged(self, *, schema: Schema | None = None, **options: Any) -> Spec:
+        """Return the spec with further constraints on the view; the other options are those of `DriverSpec.merge`."""
+        view, wanted = self._view, schema
+        if wanted is not None and wanted._is_empty:
+            wanted = None
+        if wanted is not None and view is not None:
+            wanted = _schema_outward(wanted, view)
+        driver = self._driver.merge(schema=wanted, **options)
+        # with the constraints, the domain may be known
+        return Spec._of(
+            driver, _identity_view(driver) if view is None and wanted is not None and wanted.domain else view
+        )
 
     # --- JSON
 
@@ -337,7 +342,7 @@ class Spec(Indexable):
         return Spec._of, (self._driver, self._view)
 
 
-def _read(members: dict[str, Any]) -> tuple[DriverSpec, IndexTransform | None]:
+def read_spec(members: dict[str, Any]) -> tuple[DriverSpec, IndexTransform | None]:
     """Read the JSON of a spec and remove its members."""
     name = members.pop("driver", MISSING)
     if not isinstance(name, str):
@@ -346,11 +351,7 @@ def _read(members: dict[str, Any]) -> tuple[DriverSpec, IndexTransform | None]:
     kind = find_driver(name)
     view = _take_view(members)
     driver = kind.from_json(members)
-    # the view of the base of a cast becomes the view of the cast
-    inner: IndexTransform | None = getattr(driver, "inner_view", None)
-    if inner is None:
-        return driver, _identity_view(driver) if view is None else view
-    return driver, inner if view is None else compose(inner, view)
+    return driver, _identity_view(driver) if view is None else view
 
 
 def _take_view(members: dict[str, Any]) -> IndexTransform | None:
@@ -383,30 +384,22 @@ def _updated(spec: Spec, options: dict[str, Any]) -> Spec:
         changes["kvstore"] = kvstore
     if options.pop("minimal_spec", False):
         changes["minimal"] = True
-    # constraints, converted to the coordinates of the array
-    constraints = {name: options.pop(name) for name in _SCHEMA if name in options}
-    schema: Schema | None = None
-    if constraints:
-        schema = Schema(**constraints)
-        changes["schema"] = schema if spec._view is None else _schema_outward(schema, spec._view)
+    if constraints := {name: options.pop(name) for name in _SCHEMA if name in options}:
+        changes["schema"] = Schema(**constraints)
     # resources are bound last
     binding = {name: options.pop(name) for name in ("unbind_context", "strip_context", "context") if name in options}
     if options:
         raise type_error(f"incompatible function arguments: unexpected keyword argument {min(options)!r}")
+    if changes or flags is not spec._driver.flags:
+        spec = spec._merged(flags=flags, **changes)
     driver = spec._driver
-    if changes or flags is not driver.flags:
-        driver = driver.merge(flags=flags, **changes)
     if "context" in binding:
         driver = driver.bound(checked("context", binding["context"], Context))
     if binding.get("unbind_context"):
         driver = driver.unbound()
     if binding.get("strip_context"):
         driver = driver.stripped()
-    # with the constraints, the domain may be known
-    view = spec._view
-    if view is None and schema is not None and schema.domain is not None:
-        view = _identity_view(driver)
-    return Spec._of(driver, view)
+    return Spec._of(driver, spec._view)
 
 
 def _take_rechecks(options: dict[str, Any]) -> dict[str, Any]:
@@ -459,3 +452,65 @@ def _inverse(transform: IndexTransform, domain: IndexDomain) -> IndexTransform:
 def _moved(bound: int, stride: int, offset: int) -> int:
     infinite = abs(bound) >= 2**62 - 1
     return bound * stride if infinite else bound * stride + offset
+
+
+def driver_json_of_url(url: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the JSON of the spec for a URL or a plain path.
+
+    The ``auto`` driver detects the format if the URL does not specify it.
+    """
+    if isinstance(url, os.PathLike):
+        return {"driver": "auto", "kvstore": KvStore.Spec(_of_path(url))}
+    if not url:
+        raise invalid("URL must be non-empty")
+    sound_text(url)
+    with stating(f"Parsing spec from url: {dump(url)}"):
+        where, components = pipeline(url)
+        if _is_path(where):
+            store = KvStore.Spec(_of_path(where))
+        else:
+            store, components = spec_of_pipeline(where, components)
+        json: dict[str, Any] = {"driver": "auto", "kvstore": store}
+        for position, (scheme, text) in enumerate(components):
+            json = _adapted(json, scheme, text, is_first=not position)
+    return json
+
+
+def _is_path(text: str) -> bool:
+    if scheme_of(text):
+        return False
+    return "/" in text or os.sep in text or text in (".", "..") or os.path.lexists(text)
+
+
+def _of_path(path: str | os.PathLike[str]) -> dict[str, Any]:
+    text = path_text(path)
+    absolute = os.path.abspath(text)
+    where = {"driver": "file", "path": absolute.replace(os.sep, "/")}
+    if text.endswith(ARCHIVES) or (os.path.isfile(absolute) and not text.endswith(".json")):  # the document of a view
+        return {"driver": "zip", "base": where}
+    return where
+
+
+def _adapted(json: dict[str, Any], scheme: str, text: str, *, is_first: bool) -> dict[str, Any]:
+    """Return the JSON of a spec with that of one more component of its URL."""
+    if scheme == "cast":
+        return {"driver": "cast", "base": json, "dtype": dtypes.from_json(text).name}
+    if scheme not in URL_SCHEMES:
+        raise invalid(f"unsupported URL scheme: {dump(scheme)}")
+    if not is_first:
+        raise invalid(f"{dump(scheme)} must come directly after the key-value store")
+    if scheme == "json":
+        parse_pointer(text)
+    if scheme == "auto" and text:
+        raise invalid("Path not supported")
+    place = {"json_pointer" if scheme == "json" else "path": text} if text else {}
+    return {**json, "driver": scheme, **place}
+
+
+def url_of(driver: DriverSpec) -> str:
+    """Return the URL of a spec."""
+    if not driver.uses_kvstore:
+        raise status("UNIMPLEMENTED", "URL representation not supported")
+    if driver.kvstore is None:
+        raise invalid("Invalid kvstore spec")
+    return f"{driver.kvstore.url}|{driver.url_suffix()}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from copy import copy
 from typing import Any, ClassVar
 
@@ -13,7 +12,7 @@ from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.casting import convert, convertible
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import SpecBuilder
-from tegula.tensorstore.drivers.virtual import AdapterDriver, VirtualSpec, read_base
+from tegula.tensorstore.drivers.virtual import AdapterDriver, VirtualSpec, read_base, write_base
 from tegula.tensorstore.errors import invalid
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.transform import IndexTransform
@@ -32,13 +31,12 @@ _Values = npt.NDArray[Any]
 
 
 class CastSpec(VirtualSpec):
-    """The spec of a converted array; the base has no view, as its view becomes that of the cast."""
+    """The spec of a converted array; its base has all constraints except the data type."""
 
     name: ClassVar[str] = "cast"
     parts: ClassVar[tuple[str, ...]] = ("base",)
-    resource_kinds: ClassVar[Mapping[str, str]] = {}
+    resources: ClassVar[tuple[str, ...]] = ()
     base: Spec
-    inner_view: IndexTransform | None = None
 
     @classmethod
     def of(cls, base: Spec, dtype: dtypes.dtype) -> CastSpec:
@@ -50,16 +48,13 @@ class CastSpec(VirtualSpec):
         return self
 
     def read_members(self, members: dict[str, Any]) -> None:
-        base = read_base(members, Schema())
-        self.base, self.inner_view = Spec._of(base._driver, None), base._view
-        self.kvstore = base.kvstore
+        given, rank = self.schema, Schema()._put(rank=self.schema.rank)
+        self.schema = rank.copy()._put(dtype=given.dtype)
+        self.base = read_base(members, rank)._merged(schema=given._without("dtype", "rank"))
+        self.kvstore = self.base.kvstore
 
     def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
-        base = self.base
-        json = base._driver.write(builder, include_defaults)
-        if include_defaults and (rank := base.rank) is not None:
-            json["rank"] = rank
-        return {"base": dict(sorted(json.items()))}
+        return {"base": write_base(self.base, self.schema._without("dtype"), builder, include_defaults)}
 
     def get_schema(self) -> Schema:
         schema = self.schema.copy()
@@ -72,17 +67,14 @@ class CastSpec(VirtualSpec):
         return schema
 
     def get_domain(self) -> IndexDomain | None:
-        return self.base._driver.get_domain()
+        return self.base.domain
 
     def merge(self, *, schema: Schema | None = None, **options: Any) -> CastSpec:
         other = copy(self)
-        base_schema = None
         if schema is not None:
-            other.schema = self.schema.copy()
-            other.schema.update(dtype=schema.dtype)
-            json = {name: value for name, value in schema.to_json().items() if name not in ("dtype", "fill_value")}
-            base_schema = Schema(json) if json else None
-        other.base = self.base._merged(schema=base_schema, **options)
+            other.schema = self.schema.copy()._put(dtype=schema.dtype)
+            schema = schema._without("dtype")
+        other.base = self.base._merged(schema=schema, **options)
         other.kvstore = other.base.kvstore
         return other
 
@@ -95,16 +87,16 @@ class CastSpec(VirtualSpec):
         assert self.schema.dtype is not None
         return f"{self.base._driver.url_suffix()}|cast:{self.schema.dtype.name}"
 
-    def open(self, request: Opening) -> Driver:
+    def open(self, request: Opening) -> tuple[Driver, IndexTransform | None]:
         dtype = self.schema._required("dtype")
         read, write = request.read, request.write
-        driver, _ = self.base._open(request)
+        driver, view = self.base._open(request)
         stored, wanted = driver.dtype.name, dtype.name
         if read and not write and not convertible(stored, wanted):
             raise invalid(f"Read access requires unsupported {stored} -> {wanted} conversion")
         if write and not read and not convertible(wanted, stored):
             raise invalid(f"Write access requires unsupported {wanted} -> {stored} conversion")
-        return CastDriver(driver, dtype)
+        return CastDriver(driver, dtype), view
 
 
 class CastDriver(AdapterDriver):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from math import gcd
@@ -16,15 +15,13 @@ from tegula.reductions.blocks import METHODS, downsample_values, supports
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.schema import Schema, fill_through, layout_through, units_through
 from tegula.tensorstore.context import SpecBuilder
-from tegula.tensorstore.drivers.virtual import AdapterDriver, VirtualSpec, read_base
-from tegula.tensorstore.errors import StatusError, annotate, invalid
-from tegula.tensorstore.index.dim import Dim
+from tegula.tensorstore.drivers.virtual import AdapterDriver, VirtualSpec, read_base, write_base
+from tegula.tensorstore.errors import invalid, stating
+from tegula.tensorstore.index.dim import EXCLUSIVE_INFINITY, INFINITY, Dim
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.index.intervals import EXCLUSIVE_INFINITY, INFINITY
 from tegula.tensorstore.index.output_maps import OutputIndexMap
-from tegula.tensorstore.index.resizing import resolved_transform
-from tegula.tensorstore.index.transform import IndexTransform, compose
-from tegula.tensorstore.json.binding import array_of, integer, one_of, read_member
+from tegula.tensorstore.index.transform import IndexTransform, compose, resolved_transform
+from tegula.tensorstore.json import array_of, integer, one_of, read_member
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening
 from tegula.tensorstore.spec.spec import Spec
 from tegula.tensorstore.views import Viewed
@@ -39,7 +36,7 @@ class DownsampleSpec(VirtualSpec):
 
     name: ClassVar[str] = "downsample"
     parts: ClassVar[tuple[str, ...]] = ("base",)
-    resource_kinds: ClassVar[Mapping[str, str]] = {}
+    resources: ClassVar[tuple[str, ...]] = ()
     base: Spec
     factors: tuple[int, ...]
     method: str
@@ -62,20 +59,18 @@ class DownsampleSpec(VirtualSpec):
         self.schema.update(dtype=self.schema.dtype or self.base.dtype, rank=len(self.factors))
 
     def write_members(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
-        base = self.base._write(builder, include_defaults)
-        if not include_defaults and self.schema.dtype is not None:
-            base.pop("dtype", None)
+        base = write_base(self.base, self.schema, builder, include_defaults)
         return {"base": base, "downsample_factors": list(self.factors), "downsample_method": self.method}
 
     def get_domain(self) -> IndexDomain | None:
         domain = self.base.domain
         return None if domain is None else _domain(domain, self.factors, self.method)
 
-    def open(self, request: Opening) -> Driver:
+    def open(self, request: Opening) -> tuple[Driver, None]:
         if request.write and not request.read:
             raise invalid("only reading is supported")
         below = Viewed(*self.base._open(replace(request, read=True, write=False)))
-        return DownsampleDriver(below.driver, below.view, self.factors, self.method)
+        return DownsampleDriver(below.driver, below.view, self.factors, self.method), None
 
 
 class DownsampleDriver(AdapterDriver):
@@ -196,10 +191,8 @@ def _layout(layout: ChunkLayout, factors: tuple[int, ...]) -> ChunkLayout:
     for name in ("read_chunk", "write_chunk", "codec_chunk", "chunk"):
         if (shape := json.get(name, {}).get("shape")) is not None:
             json[name]["shape"] = [x and x // gcd(x, factor) for x, factor in zip(shape, factors, strict=True)]
-    try:
+    with stating("Error downsampling the chunk layout"):
         return ChunkLayout(json)
-    except StatusError as error:
-        raise annotate(error, "Error downsampling the chunk layout") from error
 
 
 def _of_boxes(boxes: list[tuple[int, int]], domain: IndexDomain) -> Transform:

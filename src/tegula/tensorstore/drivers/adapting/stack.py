@@ -17,9 +17,9 @@ from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Context, SpecBuilder
 from tegula.tensorstore.drivers.virtual import VirtualSpec
-from tegula.tensorstore.errors import StatusError, annotate, invalid
+from tegula.tensorstore.errors import invalid, stating
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.json.binding import array_of, obj, read_member
+from tegula.tensorstore.json import array_of, obj, read_member
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening
 from tegula.tensorstore.spec.spec import Spec
 from tegula.tensorstore.views import Viewed
@@ -108,9 +108,7 @@ class StackSpec(VirtualSpec):
 
     def read_members(self, members: dict[str, Any]) -> None:
         self.layers = read_member(members, "layers", partial(array_of, read=lambda value: Spec(obj(value))))
-        for number, layer in enumerate(self.layers):
-            if layer.domain is None:
-                raise invalid(f"Layer {number}: Domain must be specified")
+        for layer in checked_layers(self.layers, self.schema):
             if self.schema.dtype is None and layer.dtype is not None:
                 self.schema._set_dtype(layer.dtype)
 
@@ -126,14 +124,14 @@ class StackSpec(VirtualSpec):
         schema = super().get_schema()
         return schema._put(dimension_units=_merged_units(schema, [layer.dimension_units for layer in self.layers]))
 
-    def open(self, request: Opening) -> Driver:
+    def open(self, request: Opening) -> tuple[Driver, None]:
         usual = Schema(dtype=self.schema.dtype)
         sources = [spec._merged(schema=usual) if spec.dtype is None else spec for spec in self.layers]
         layers = checked_layers(sources, self.schema)
         driver = StackDriver(layers, self.schema, request.context, request.transaction)
         driver.mode = request.mode
         driver.bindings = self.bindings
-        return driver
+        return driver, None
 
 
 class StackDriver(Driver):
@@ -215,10 +213,8 @@ def checked_layers(sources: Sequence[Spec | Viewed], schema: Schema) -> list[Lay
     """Return the layers of arrays, which must fit together and fit a schema."""
     layers = []
     for number, source in enumerate(sources):
-        try:
+        with stating(f"Layer {number}"):
             layers.append(Layer(source))
-        except StatusError as error:
-            raise annotate(error, f"Layer {number}") from error
     dtype, rank = schema.dtype, schema.rank
     for number, layer in enumerate(layers):
         dtype = dtype or layer.dtype
@@ -245,10 +241,8 @@ def _merged_units(schema: Schema, layers: Sequence[_Units | None]) -> _Units | N
 def _hull(domains: Sequence[IndexDomain | None]) -> IndexDomain:
     hull: IndexDomain | None = None
     for number, domain in enumerate(domains):
-        try:
+        with stating(f"Layer {number}"):
             hull = domain if hull is None or domain is None else hull.hull(domain)
-        except StatusError as error:
-            raise annotate(error, f"Layer {number}") from error
     if hull is None:
         raise invalid("Domain must be specified")
     return hull.mark_bounds_implicit[False]

@@ -1,1 +1,0 @@
-"""Readers of JSON and keyword arguments, with errors that name the member or argument."""
