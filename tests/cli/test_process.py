@@ -216,7 +216,9 @@ def test_help_is_wrapped_and_not_cut_off(width):
     *texts, remaining = printed.split("\f")
     assert (len(texts), remaining) == (len(commands), "")
     for text in texts:
-        assert max(map(len, text.splitlines())) <= int(width)
+        wrapped, _, examples = text.partition("\nExamples:\n")  # which stay whole, to be copied
+        assert max(map(len, wrapped.splitlines())) <= int(width)
+        assert 0 < max(map(len, examples.splitlines())) <= 80
         _usage, _, below = text.partition("\n\n")
         assert not [line for line in below.splitlines() if line.rstrip().endswith(("…", "..."))], text
         assert "\x1b" not in text
