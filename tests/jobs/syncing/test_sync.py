@@ -464,7 +464,7 @@ def test_consolidated_metadata_of_a_mirror_follow_whatever_the_source_has(tmp_pa
     assert sorted(found) == ["x", "y"]
 
 
-def test_consolidated_metadata_are_written_by_the_sync_after_one_that_was_interrupted(
+def test_consolidated_metadata_come_after_a_sync_that_was_interrupted(
     mirror: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, target = mirror

@@ -68,13 +68,13 @@ def serve(
         origins = tuple(allow_origin or ())
         with start(node, host=host, port=port, token=token, allow_origins=origins, open_browser=open_browser) as server:
             try:
+                server.on_refused(_tell_of)  # before others know the address
                 if as_json:
                     print_json({"target": redacted(target), "url": server.open_url})
                 else:
                     print_line(f"serving {redacted(target)} at {server.open_url}")
                 if not origins:
                     typer.echo(_of_viewers(), err=True)
-                server.on_refused(_tell_of)
                 typer.echo("press Ctrl-C to stop", err=True)
                 server.wait()
             except KeyboardInterrupt:
