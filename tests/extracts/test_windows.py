@@ -2,7 +2,9 @@
 
 import csv
 import io
+import itertools
 import json
+import tracemalloc
 from decimal import Decimal
 
 import numpy as np
@@ -146,6 +148,23 @@ def test_headed_csv_has_each_element_beside_its_coordinates(shape, limit):
         }
     expected = {tuple(i * scale for i, scale in zip(at, scales)): int(value) for at, value in np.ndenumerate(values)}
     assert [*found.items()] == [*expected.items()]  # in the order of the elements
+
+
+@pytest.mark.parametrize("shape", [(10**7,), (10**7, 2), (10**7, 2, 2)])
+def test_headed_csv_holds_few_coordinates(shape):
+    x = tegula.create_array({}, shape=shape[0], chunks=10**5, dtype="f8")
+    x[:5] = np.arange(5) + 0.5
+    array = tegula.create_array({}, shape=shape, chunks=(10**5, *shape[1:]), dtype="u1")
+    part = window(array, (...,), 2**20)
+    tracemalloc.start()
+    try:
+        along = (window(x, (...,), 2**20), None, None)
+        pieces = writing.write_headed_csv(part, "v", along, "abc"[: len(shape)])
+        lines = b"".join(itertools.islice(pieces, 4)).decode().splitlines()
+        assert tracemalloc.get_traced_memory()[1] < 2**26
+    finally:
+        tracemalloc.stop()
+    assert lines[1].startswith("0.5,")
 
 
 @pytest.mark.parametrize(

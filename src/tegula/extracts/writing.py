@@ -10,7 +10,6 @@ import io
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import product
 from math import prod
 from typing import Any, Final, TypeAlias
 
@@ -95,18 +94,49 @@ def write_headed_csv(
     kept = [axis for axis in window.axes if isinstance(axis, range)]
     if not kept or len(kept) != len(window.shape) or window.dtype.names is not None:
         raise UnsupportedError("csv has coordinates for dimensions of plain elements; select some")
-    heads = [
-        array_to_json(np.asarray(axis) if part is None else part.for_text().read()) for part, axis in zip(along, kept)
-    ]
+    heads = [_Heads(part, axis) for part, axis in zip(along, kept)]
     *outer, down = heads[:-1] or heads
     yield _lines([[names[0], name] if len(kept) == 1 else [*names[:-2], "\\".join(names[-2:]), *heads[-1]]], None)
-    for fixed, plane in zip(product(*outer), _planes(window.for_text())):
-        row = 0
+    for fixed, plane in zip(_combined(outer), _planes(window.for_text())):
+        beside = iter(down)
         for block in plane:
             for values in _small(block):
-                cells = _cells(values)
-                yield _lines([[*fixed, head, *line] for head, line in zip(down[row : row + len(cells)], cells)], None)
-                row += len(cells)
+                # cells come first: of the longer one zip takes an item too many
+                yield _lines([[*fixed, head, *line] for line, head in zip(_cells(values), beside)], None)
+
+
+class _Heads:
+    """The coordinates along a dimension, or its indices: few are kept, and many are read each time, block by block."""
+
+    def __init__(self, part: Window | None, axis: range) -> None:
+        self._part = part
+        self._axis = axis
+        self._kept: list[Any] | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._part is None:
+            return iter(self._axis)
+        if len(self._axis) > _TEXT_ELEMENTS:
+            return self._read(self._part)
+        if self._kept is None:
+            self._kept = [*self._read(self._part)]
+        return iter(self._kept)
+
+    @staticmethod
+    def _read(part: Window) -> Iterator[Any]:
+        for block in part.for_text().blocks():
+            for values in _small(block):
+                yield from array_to_json(values)
+
+
+def _combined(heads: Sequence[_Heads]) -> Iterator[tuple[Any, ...]]:
+    """Yield the coordinates of each plane; unlike `itertools.product` it holds none of them."""
+    if not heads:
+        yield ()
+        return
+    for head in heads[0]:
+        for others in _combined(heads[1:]):
+            yield (head, *others)
 
 
 def _cells(values: npt.NDArray[Any]) -> list[list[Any]]:
