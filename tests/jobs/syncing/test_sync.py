@@ -397,7 +397,7 @@ def test_a_memory_of_other_dimensions_counts_for_nothing(mirror: tuple[Path, Pat
 
 
 @pytest.mark.parametrize("options", [{}, {"chunks": 3}], ids=["copied", "converted"])
-def test_a_sync_that_is_interrupted_while_it_changes_every_chunk_is_continued(
+def test_a_sync_that_is_interrupted_amid_all_chunks_is_continued(
     tmp_path: Path, options: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, target = tmp_path / "s.zarr", tmp_path / "t.zarr"
