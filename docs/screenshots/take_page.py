@@ -72,7 +72,13 @@ def pyramid(root: Any) -> None:
         scale = [1.0, 0.25 * 2**level, 0.25 * 2**level]
         datasets.append({"path": str(level), "coordinateTransformations": [{"type": "scale", "scale": scale}]})
     axes = [{"name": "c", "type": "channel"}] + [{"name": name, "type": "space", "unit": "micrometer"} for name in "yx"]
-    group.attrs["ome"] = {"version": "0.5", "multiscales": [{"name": "cells", "axes": axes, "datasets": datasets}]}
+    window = {"start": 60, "end": 900, "min": 0, "max": 65535}
+    colours = (("membranes", "00FF00"), ("nuclei", "FF00FF"))
+    group.attrs["ome"] = {
+        "version": "0.5",
+        "multiscales": [{"name": "cells", "axes": axes, "datasets": datasets}],
+        "omero": {"channels": [{"label": name, "color": colour, "window": window} for name, colour in colours]},
+    }
 
 
 def others(root: Any) -> None:
@@ -110,7 +116,7 @@ def shots(directory: Path) -> list[tuple[Path, list[tuple[str, str]]]]:
             [
                 ("page-image", "#/climate/sst?marked=1&at=12,100,140"),
                 ("page-diverging", "#/climate/anomaly?map=diverging&at=30,0,0"),
-                ("page-pyramid", "#/cells?map=magma&view=300,150,0.8,0.8"),
+                ("page-pyramid", "#/cells?view=300,150,0.8,0.8"),
                 ("page-line", "#/walk"),
                 ("page-strings", "#/stations"),
                 ("page-about", "#/volume?tab=about"),

@@ -83,18 +83,19 @@ class Screen:
         said: dict[str, str] = result[1]
         return said
 
-    def pixels(self) -> np.ndarray[Any, Any]:
-        """Return the pixels of the image: red, green, blue and opacity."""
+    def pixels(self, selector: str = "canvas.pixels") -> np.ndarray[Any, Any]:
+        """Return the pixels of an image: red, green, blue and opacity."""
         result = self.page.evaluate(
-            """() => {
-                const canvas = document.querySelector('canvas.pixels');
+            """selector => {
+                const canvas = document.querySelector(selector);
                 const {data, width, height} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
                 let text = '';
                 for (let at = 0; at < data.length; at += 32768) {
                     text += String.fromCharCode(...data.subarray(at, at + 32768));
                 }
                 return [width, height, btoa(text)];
-            }"""
+            }""",
+            selector,
         )
         width, height, text = result
         return np.frombuffer(base64.b64decode(text), "u1").reshape(height, width, 4)

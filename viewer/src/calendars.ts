@@ -10,7 +10,8 @@ export interface Epoch {
   readonly offset: number;
 }
 
-interface Civil {
+/** A day of a calendar. */
+export interface Civil {
   readonly year: number;
   readonly month: number;
   readonly day: number;
@@ -84,6 +85,16 @@ export function date(value: number, of: Epoch, step = 1): string {
   if (step >= 60_000 || rest % 60_000 === 0) return `${full} ${clock}`;
   const seconds = `${full} ${clock}:${two(Math.floor(rest / 1000) % 60)}`;
   return rest % 1000 === 0 ? seconds : `${seconds}.${String(rest % 1000).padStart(3, "0")}`;
+}
+
+/** Return the day of a number in these units. */
+export function civilOf(value: number, of: Epoch): Civil {
+  return civil(of.day + Math.floor((value * of.unit + of.offset) / DAY + 1e-9), of.calendar);
+}
+
+/** Return the number in these units of a day and the milliseconds since it began. */
+export function timeOf(day: Civil, milliseconds: number, of: Epoch): number {
+  return ((dayOf(day, of.calendar) - of.day) * DAY + milliseconds - of.offset) / of.unit;
 }
 
 function dayOf(date: Civil, calendar: string): number {

@@ -12,7 +12,7 @@ interface Point {
 /** Let the user zoom, move and mark an image; `pointed` is told where the pointer is, in pixels of the canvas. */
 export function listen(
   context: Context,
-  image: ImageView,
+  image: Pick<ImageView, "canvas" | "sizes" | "view">,
   pointed: (at: Point | null) => void,
   mark: (at: Point) => void,
 ): void {

@@ -1,52 +1,61 @@
 /** The image of two axes: reads the chunks that it shows and draws them. */
 
-import { Frame } from "./frame.ts";
-import type { Chunk, Progress } from "./chunks.ts";
+import type { Progress } from "./chunks.ts";
 import { table } from "./colours.ts";
 import type { Context } from "./context.ts";
 import { eachFrame, h, replace } from "./dom.ts";
+import { type Figure, imageFigure } from "./figure.ts";
 import { bytes, grouped, product } from "./format.ts";
+import { Frame, isFlipped } from "./frame.ts";
+import { Layers, type Lookup, type Plane, isComposite, planesOf, throughAxis } from "./layers.ts";
 import { type Limits, NO_LIMITS, centred, robust, sample } from "./limits.ts";
+import { drawable } from "./norms.ts";
 import { choose } from "./ome.ts";
-import { type PlaneChunk, planeChunks, planeOffset } from "./planes.ts";
-import { EMPTY, type Raster, VALUE, draw, elements, fail, paint, raster } from "./raster.ts";
+import { type Light, paint, paintLights } from "./painting.ts";
+import { planeChunks } from "./planes.ts";
+import { type Raster, VALUE, elements } from "./raster.ts";
 import { type Source, type SourceLevel, decoder } from "./source.ts";
+import { MOST_BYTES, MOST_CHUNKS, affordable } from "./viewcost.ts";
 import { type Viewport, fit } from "./viewport.ts";
 
-const MOST_BYTES = 512 * 2 ** 20; // decoded chunks of one view that are read unasked
-const MOST_CHUNKS = 2048;
-
 /** What is drawn at present, for others to look at. */
-export interface Drawn {
-  readonly raster: Raster;
+export interface Drawn extends Lookup {
+  /** The values of each plane: one, or those of the channels that are shown together. */
+  readonly rasters: readonly Raster[];
+  readonly planes: readonly Plane[];
   readonly level: number;
   readonly view: Viewport;
   readonly limits: Limits;
-  readonly rows: Float64Array;
-  readonly columns: Float64Array;
 }
 
 export class ImageView {
   readonly element: HTMLElement;
-  readonly canvas = h("canvas", { class: "pixels", tabindex: 0, role: "img" });
+  readonly canvas: HTMLCanvasElement;
   readonly frame: Frame;
   private readonly message = h("div", { class: "message", role: "status", hidden: true });
   private readonly context: Context;
+  private readonly name: string;
+  private readonly layers: Layers;
   private source: Source | null = null;
-  private raster: Raster = raster(1, 1);
   private pixels: ImageData | null = null;
   private drawn: Drawn | null = null;
   private allowed = "";
   private sampled = 0;
   private automatic = NO_LIMITS;
   readonly redraw = eachFrame(() => this.draw());
-  private readonly repaint = eachFrame(() => this.paint());
+  readonly repaint = eachFrame(() => this.paint());
   /** Called after each painting. */
   painted: (drawn: Drawn) => void = () => {};
+  /** Returns limits that another image has, which this one takes, too. */
+  limitsOf: () => Limits | null = () => null;
 
-  constructor(context: Context) {
+  /** `name` tells its requests from those of others; `like` is a frame of the same size. */
+  constructor(context: Context, name = "image", like: Frame | null = null) {
     this.context = context;
-    this.frame = new Frame(this.canvas);
+    this.name = name;
+    this.canvas = h("canvas", { class: `drawing ${name === "image" ? "pixels" : name}`, tabindex: 0, role: "img" });
+    this.frame = new Frame(this.canvas, like);
+    this.layers = new Layers(context.loader, name);
     this.element = h("div", { class: "image" }, this.frame.element, this.message);
     new ResizeObserver(() => this.redraw()).observe(this.frame.element);
   }
@@ -56,7 +65,7 @@ export class ImageView {
     if (source !== this.source) this.automatic = NO_LIMITS;
     this.source = source;
     this.drawn = null;
-    if (source === null) this.context.loader.want("image", [], () => {});
+    if (source === null) this.context.loader.want(this.name, [], () => {});
     else this.redraw();
   }
 
@@ -65,7 +74,7 @@ export class ImageView {
   }
 
   get progress(): Progress {
-    return this.context.loader.progress("image");
+    return this.context.loader.progress(this.name);
   }
 
   /** Return the size of the plane and of the area that it is drawn in. */
@@ -78,135 +87,79 @@ export class ImageView {
   /** Return the part of the plane that is shown. */
   view(): Viewport {
     const { plane, area } = this.sizes();
-    return this.context.model.state.view ?? this.affordable(fit(plane, area));
+    const { state } = this.context.model;
+    if (state.view !== null || this.source === null) return state.view ?? fit(plane, area);
+    const levelFor = (view: Viewport): number => this.levelFor(view);
+    return affordable(this.source, fit(plane, area), this.axes, area, levelFor, throughAxis(this.source, state));
   }
 
   get axes(): readonly [number, number] {
     return this.context.model.state.axes ?? [0, 1];
   }
 
+  /** Whether the first element of the axis down is at the lower edge. */
+  get flipped(): boolean {
+    return this.source !== null && isFlipped(this.source, this.axes[0], this.context.model.state.turned);
+  }
+
   /** Return which level of a pyramid a view needs. */
-  levelFor(view: Viewport): number {
+  private levelFor(view: Viewport): number {
     const [down, across] = this.axes;
     const ratio = this.frame.ratio;
     const factors = this.source?.levels.map(({ factors }) => [factors[down] ?? 1, factors[across] ?? 1] as const) ?? [];
     return choose(factors, view.scaleX / ratio, view.scaleY / ratio);
   }
 
-  private affordable(whole: Viewport): Viewport {
-    let view = whole;
-    while (this.source !== null && view.scaleX < 1 && this.cost(view) > MOST_BYTES / 2) {
-      const { width, height } = this.frame.area;
-      const [scaleX, scaleY] = [view.scaleX * 2, view.scaleY * 2];
-      view = { x: view.x + width / scaleX / 2, y: view.y + height / scaleY / 2, scaleX, scaleY };
-    }
-    return view;
-  }
-
-  /** Return how many bytes of decoded chunks a view shows, about. */
-  private cost(view: Viewport): number {
-    const { array, factors } = this.source!.levels[this.levelFor(view)]!;
-    const [down, across] = this.axes;
-    const { width, height } = this.frame.area;
-    const along = (axis: number, pixels: number, scale: number): number =>
-      Math.min(array.shape[axis]!, pixels / scale / (factors[axis] ?? 1)) / array.chunks[axis]! + 1;
-    return (
-      along(down, height, view.scaleY) * along(across, width, view.scaleX) * product(array.chunks) * array.itemsize
-    );
-  }
-
   private draw(): void {
     const { source } = this;
     if (source === null || !this.frame.measure()) return;
+    const { state } = this.context.model;
     const view = this.view();
     const chosen = this.levelFor(view);
     const level = source.levels[chosen]!;
-    const [rows, columns] = this.lookup(source, level, view);
-    this.prepare(rows.length, columns.length);
-    const chunks =
-      rows.some((at) => at >= 0) && columns.some((at) => at >= 0)
-        ? planeChunks(level, this.axes, this.context.model.state.index, rows, columns)
-        : [];
-    const cost = chunks.length * product(level.array.chunks) * level.array.itemsize;
-    const key = `${source.node.path} ${this.axes.join()}`;
-    const tooMuch = (cost > MOST_BYTES || chunks.length > MOST_CHUNKS) && this.allowed !== key;
-    this.offer(tooMuch ? `This view shows ${grouped(chunks.length)} chunks of ${bytes(cost)} in memory.` : null, key);
-    this.drawn = { raster: this.raster, level: chosen, view, limits: this.limits(true), rows, columns };
-    this.drawCoarser(source, chosen, view);
-    this.load(level, tooMuch ? [] : chunks, rows, columns);
-    this.frame.drawAxes(view, this.axes, source, this.context.model.state);
+    const seen = this.lookup(source, level, view);
+    const planes = planesOf(source, state);
+    this.prepare(planes.length, seen.columns.length, seen.rows.length);
+    const isSeen = seen.rows.some((at) => at >= 0) && seen.columns.some((at) => at >= 0);
+    const chunks = planes.map(({ index, through }) =>
+      isSeen ? planeChunks(level, this.axes, index, seen.rows, seen.columns, through) : [],
+    );
+    const count = chunks.reduce((total, some) => total + some.length, 0);
+    const cost = count * product(level.array.chunks) * level.array.itemsize;
+    const key = `${source.node.path} ${this.axes.join()} ${planes.length} ${planes[0]?.through}`;
+    const tooMuch = (cost > MOST_BYTES || count > MOST_CHUNKS) && this.allowed !== key;
+    this.offer(tooMuch ? `This view shows ${grouped(count)} chunks of ${bytes(cost)} in memory.` : null, key);
+    const { rasters } = this.layers;
+    this.drawn = { rasters: [...rasters], planes, level: chosen, view, limits: this.automatic, ...seen };
+    const decode = decoder(source.meaning(this.fillIsMissing()));
+    // what was read of coarser levels is shown until the chunks of the right one arrive
+    for (const coarser of source.levels.slice(chosen + 1).reverse()) {
+      if (!this.layers.drawKnown(coarser, planes, this.axes, this.lookup(source, coarser, view), decode)) break;
+    }
+    this.layers.load(level, planes, tooMuch ? [] : chunks, this.axes, seen, decode, this.repaint);
+    this.frame.drawAxes(view, this.axes, source, state);
     this.sampled = 0;
     this.paint();
   }
 
-  private lookup(source: Source, { array, factors }: SourceLevel, view: Viewport): [Float64Array, Float64Array] {
+  private lookup(source: Source, { array, factors }: SourceLevel, view: Viewport): Lookup {
     const [down, across] = this.axes;
     const { ratio, area } = this.frame;
     const [height, width] = [Math.round(area.height * ratio), Math.round(area.width * ratio)];
-    const flipped = this.frame.isFlipped(source, down);
-    return [
-      elements(view.y, view.scaleY * ratio, height, array.shape[down]!, factors[down], source.shape[down], flipped),
-      elements(view.x, view.scaleX * ratio, width, array.shape[across]!, factors[across], source.shape[across]),
-    ];
+    const [wholeY, wholeX] = [source.shape[down], source.shape[across]];
+    const rows = [array.shape[down]!, factors[down], wholeY, this.flipped] as const;
+    return {
+      rows: elements(view.y, view.scaleY * ratio, height, ...rows),
+      columns: elements(view.x, view.scaleX * ratio, width, array.shape[across]!, factors[across], wholeX),
+    };
   }
 
-  private prepare(height: number, width: number): void {
-    if (this.raster.width === width && this.raster.height === height && this.pixels !== null) {
-      this.raster.states.fill(EMPTY);
-      return;
-    }
-    this.raster = raster(width, height);
+  private prepare(count: number, width: number, height: number): void {
+    this.layers.clear(count, width, height);
+    if (this.pixels?.width === width && this.pixels.height === height) return;
     this.canvas.width = width;
     this.canvas.height = height;
     this.pixels = new ImageData(width, height);
-  }
-
-  /** Draw what was read of coarser levels, until the chunks of the right one arrive. */
-  private drawCoarser(source: Source, chosen: number, view: Viewport): void {
-    const { index } = this.context.model.state;
-    const { axes } = this;
-    const decode = decoder(source.meaning(this.fillIsMissing()));
-    for (const level of source.levels.slice(chosen + 1).reverse()) {
-      const [rows, columns] = this.lookup(source, level, view);
-      if (!rows.some((at) => at >= 0) || !columns.some((at) => at >= 0)) return;
-      for (const { coords, piece } of planeChunks(level, axes, index, rows, columns)) {
-        const found = this.context.loader.get(level.array.request(coords).key);
-        if (found === undefined) continue;
-        draw(this.raster, rows, columns, found, piece, planeOffset(level, axes, index, found.stride), decode);
-      }
-    }
-  }
-
-  private load(level: SourceLevel, chunks: readonly PlaneChunk[], rows: Float64Array, columns: Float64Array): void {
-    const { loader, model } = this.context;
-    const { index } = model.state;
-    const { axes } = this;
-    const decode = decoder(this.source!.meaning(this.fillIsMissing()));
-    const byKey = new Map<string, PlaneChunk>();
-    const put = (key: string, found: Chunk | undefined): void => {
-      const { piece } = byKey.get(key)!;
-      if (found !== undefined)
-        draw(this.raster, rows, columns, found, piece, planeOffset(level, axes, index, found.stride), decode);
-      else if (loader.error(key) !== undefined) fail(this.raster, rows, columns, piece);
-    };
-    const requests = chunks.map((chunk) => {
-      const request = level.array.request(chunk.coords);
-      byKey.set(request.key, chunk);
-      put(request.key, loader.get(request.key));
-      return request;
-    });
-    loader.want("image", requests, (key) => {
-      put(key, loader.get(key));
-      this.repaint();
-    });
-  }
-
-  /** The fill value, if it is a number that may mark missing elements. */
-  get fillValue(): number | undefined {
-    const fill = this.source?.levels[0]!.array.fill;
-    return fill === undefined || Number.isNaN(fill) || this.source!.meaning(false).missing.length > 0
-      ? undefined
-      : fill;
   }
 
   /** Return whether elements that equal the fill value are missing. */
@@ -214,17 +167,42 @@ export class ImageView {
     return this.context.model.state.fill ?? this.source?.marksMissing ?? false;
   }
 
+  private robust(of: Raster, positive = false): Limits | null {
+    const { values, states } = of;
+    const shown = sample(values, (at) => states[at] === VALUE && (!positive || values[at]! > 0));
+    return robust(shown, this.context.model.state.share);
+  }
+
   private limits(again: boolean): Limits {
-    const { limits, map } = this.context.model.state;
-    if (limits !== null) return limits;
-    if (again) {
-      const { values, states } = this.raster;
-      const found = robust(sample(values, (at) => states[at] === VALUE));
+    const { limits, map, norm } = this.context.model.state;
+    if (limits !== null) return drawable(norm, limits);
+    const first = this.layers.rasters[0];
+    const others = first === undefined ? null : this.limitsOf();
+    const own = others === null ? null : this.robust(first!);
+    // colours of another image tell values apart only if they lie between its limits
+    if (others !== null && (own === null || (own.low <= others.high && own.high >= others.low))) return others;
+    if (again && first !== undefined) {
+      const found = this.robust(first, norm === "log");
       const { done, wanted } = this.progress;
-      if (found !== null) this.automatic = map === "diverging" ? centred(found) : found;
+      if (found !== null) this.automatic = map === "diverging" && norm !== "log" ? centred(found) : found;
       else if (done === wanted) this.automatic = NO_LIMITS;
     }
-    return this.automatic;
+    return drawable(norm, this.automatic);
+  }
+
+  private lights(): Light[] {
+    return this.drawn!.planes.map(({ channel }, at) => {
+      const raster = this.drawn!.rasters[at]!;
+      const limits = channel?.window ?? this.robust(raster) ?? { low: 0, high: 1 };
+      return { raster, colour: channel?.colour ?? [255, 255, 255], limits };
+    });
+  }
+
+  private colour(into: Uint8ClampedArray, dark: boolean): void {
+    const { map, reversed, norm } = this.context.model.state;
+    const { rasters, limits } = this.drawn!;
+    if (isComposite(this.source!, this.context.model.state)) paintLights(this.lights(), into, dark);
+    else if (rasters[0] !== undefined) paint(rasters[0], into, table(map, reversed), limits, dark, norm);
   }
 
   private paint(): void {
@@ -233,17 +211,28 @@ export class ImageView {
     // while chunks arrive, limits are worked out from time to time only
     const again = done === wanted || performance.now() - this.sampled > 300;
     if (again) this.sampled = performance.now();
-    const limits = this.limits(again);
-    this.drawn = { ...this.drawn, limits };
-    paint(this.raster, this.pixels.data, table(this.context.model.state.map), limits, this.context.isDark());
+    this.drawn = { ...this.drawn, limits: this.limits(again) };
+    this.colour(this.pixels.data, this.context.isDark());
     this.canvas.getContext("2d")!.putImageData(this.pixels, 0, 0);
     this.label();
     this.painted(this.drawn);
   }
 
+  /** Draw what is shown as a figure for paper. */
+  figure(): Figure | null {
+    if (this.drawn === null || this.pixels === null) return null;
+    const { state } = this.context.model;
+    const picture = new ImageData(this.pixels.width, this.pixels.height);
+    this.colour(picture.data, false);
+    const channels = this.drawn.planes.flatMap(({ channel }) => (channel === null ? [] : [channel]));
+    const { map, reversed, norm } = state;
+    const key = isComposite(this.source!, state) ? { channels } : { map, reversed, norm, limits: this.drawn.limits };
+    return imageFigure(this.source!, state, this.drawn, picture, this.frame.ratio, key);
+  }
+
   /** Say in attributes of the canvas what is drawn: for tests, and for programs that read the page aloud. */
   private label(): void {
-    const { view, level, limits } = this.drawn!;
+    const { view, level, limits, planes } = this.drawn!;
     const { done, wanted, errors } = this.progress;
     Object.assign(this.canvas.dataset, {
       level,
@@ -258,6 +247,9 @@ export class ImageView {
       axes: this.axes.join(","),
       index: this.context.model.state.index.join(","),
       path: this.source!.node.path,
+      channels: planes.map(({ channel }) => channel?.name ?? "").join(),
+      through: planes[0]?.through ?? "",
+      turned: this.context.model.state.turned,
     });
     const names = this.axes.map((axis) => this.source!.coordinates[axis]!.name);
     this.canvas.setAttribute("aria-label", `Image of ${names[0]} by ${names[1]}; arrow keys move the mark`);

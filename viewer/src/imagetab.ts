@@ -1,13 +1,14 @@
 /** The tab with the image: the value below the pointer, and the line through the mark. */
 
+import { Comparison } from "./comparison.ts";
 import type { Context } from "./context.ts";
 import { h } from "./dom.ts";
 import { shape } from "./format.ts";
 import { listen, zoomMiddle } from "./gestures.ts";
 import { ImageView } from "./image.ts";
 import { LineView } from "./line.ts";
-import { FAILED, MISSING, VALUE } from "./raster.ts";
-import { shown } from "./readings.ts";
+import { pixelAt } from "./raster.ts";
+import { reading } from "./readings.ts";
 import type { Source } from "./source.ts";
 import { label } from "./ticks.ts";
 
@@ -19,6 +20,7 @@ interface Point {
 export class ImageTab {
   readonly element: HTMLElement;
   readonly image: ImageView;
+  readonly comparison: Comparison;
   private readonly line: LineView;
   private readonly below: HTMLElement;
   private readonly along = h("select", { "aria-label": "Axis of the line" });
@@ -31,6 +33,7 @@ export class ImageTab {
   constructor(context: Context) {
     this.context = context;
     this.image = new ImageView(context);
+    this.comparison = new Comparison(context, this.image);
     this.line = new LineView(context, "through");
     this.line.pointed = (at) => (this.readout.textContent = at === null ? "" : this.line.describe(at));
     this.line.picked = (at) => this.moveTo(this.axis, at);
@@ -49,17 +52,21 @@ export class ImageTab {
     this.element = h(
       "div",
       { class: "image-tab" },
-      this.image.element,
+      this.comparison.element,
       h("div", { class: "foot" }, this.readout, this.level),
       this.below,
     );
-    listen(
-      context,
-      this.image,
-      (at) => this.point(at),
-      (at) => this.mark(at),
-    );
-    this.image.canvas.addEventListener("keydown", (event) => this.pressed(event));
+    const { canvas } = this.comparison.difference;
+    const difference = { canvas, sizes: () => this.image.sizes(), view: () => this.image.view() };
+    for (const pane of [this.image, this.comparison.beside, difference]) {
+      listen(
+        context,
+        pane,
+        (at) => this.point(at),
+        (at) => this.mark(at, pane.canvas),
+      );
+      pane.canvas.addEventListener("keydown", (event) => this.pressed(event));
+    }
   }
 
   /** Say which level of a pyramid is drawn. */
@@ -77,6 +84,7 @@ export class ImageTab {
     this.source = source;
     this.below.hidden = !marked;
     this.image.show(source);
+    this.comparison.show(source);
     this.line.show(marked ? source : null, this.axis);
     const names = (source?.coordinates ?? []).map((of) => of.name);
     if (names.join("\n") !== this.options) {
@@ -101,7 +109,7 @@ export class ImageTab {
     const column = Math.floor(present.view.x + x / present.view.scaleX);
     const seen = present.view.y + y / present.view.scaleY;
     const length = this.source.shape[down]!;
-    const row = Math.floor(this.image.frame.isFlipped(this.source, down) ? length - seen : seen);
+    const row = Math.floor(this.image.flipped ? length - seen : seen);
     const inside = row >= 0 && row < length && column >= 0 && column < this.source.shape[across]!;
     return inside ? [row, column] : null;
   }
@@ -120,25 +128,29 @@ export class ImageTab {
   }
 
   private valueAt({ x, y }: Point): string {
-    const { raster } = this.image.present!;
+    const { rasters, planes } = this.image.present!;
     const { ratio } = this.image.frame;
-    const pixel =
-      Math.min(raster.height - 1, Math.floor(y * ratio)) * raster.width +
-      Math.min(raster.width - 1, Math.floor(x * ratio));
-    const state = raster.states[pixel];
     const says = this.source!.meaning(false);
-    return state === VALUE
-      ? shown(raster.values[pixel]!, says)
-      : state === MISSING
-        ? "missing"
-        : state === FAILED
-          ? "can’t be read"
-          : "…";
+    const read = rasters.map((raster, at) => {
+      const name = planes[at]?.channel?.name;
+      const value = reading(raster, pixelAt(raster, { x, y }, ratio), says);
+      return name === undefined ? value : `${name} ${value}`;
+    });
+    const { other, beside, difference } = this.comparison;
+    const pane = other === null ? undefined : beside.present?.rasters[0];
+    if (pane === undefined) return read.join(" · ");
+    const name = other!.node.path.split("/").pop();
+    read.push(`${name} ${reading(pane, pixelAt(pane, { x, y }, ratio), other!.meaning(false))}`);
+    if (this.context.model.state.difference) {
+      const { values } = difference;
+      read.push(`difference ${reading(values, pixelAt(values, { x, y }, ratio), { ...says, time: null })}`);
+    }
+    return read.join(" · ");
   }
 
-  private mark(at: Point): void {
+  private mark(at: Point, canvas: HTMLCanvasElement): void {
     const place = this.elementAt(at);
-    this.image.canvas.focus({ preventScroll: true });
+    canvas.focus({ preventScroll: true });
     if (place === null) return;
     const index = [...this.context.model.state.index];
     this.image.axes.forEach((axis, which) => (index[axis] = place[which]!));
@@ -154,7 +166,7 @@ export class ImageTab {
 
   private pressed(event: KeyboardEvent): void {
     const [down, across] = this.image.axes;
-    const flipped = this.source !== null && this.image.frame.isFlipped(this.source, down);
+    const { flipped } = this.image;
     const distance = event.shiftKey ? 10 : 1;
     const steps: Record<string, [number, number]> = {
       ArrowLeft: [across, -distance],
@@ -189,7 +201,7 @@ export class ImageTab {
     const [down, across] = axes;
     if (present === null) return null;
     const row = (index[down] ?? 0) + 0.5;
-    const seen = this.image.frame.isFlipped(this.source!, down) ? this.source!.shape[down]! - row : row;
+    const seen = this.image.flipped ? this.source!.shape[down]! - row : row;
     const at = {
       x: ((index[across] ?? 0) + 0.5 - present.view.x) * present.view.scaleX,
       y: (seen - present.view.y) * present.view.scaleY,
@@ -204,7 +216,6 @@ export class ImageTab {
 
   /** Turn the axis down upside down. */
   flip(): void {
-    this.image.frame.turned = !this.image.frame.turned;
-    this.image.redraw();
+    this.context.model.set({ turned: !this.context.model.state.turned });
   }
 }

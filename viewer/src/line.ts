@@ -1,15 +1,15 @@
 /** A line along one axis, through the element that is shown of the others. */
 
-import { date } from "./calendars.ts";
+import { type Box, axisBelow, edge, valuesLeft } from "./axes.ts";
 import type { Chunk, Progress } from "./chunks.ts";
 import type { Context } from "./context.ts";
 import { eachFrame, h, replace, svg } from "./dom.ts";
 import { type Envelope, envelope, extent, spaced, take } from "./envelope.ts";
+import { type Figure, LEFT as FIGURE_LEFT, TOP as FIGURE_TOP, composed, nameOf, slice } from "./figure.ts";
 import { grouped, number, product } from "./format.ts";
-import { title } from "./frame.ts";
 import { planeOffset } from "./planes.ts";
 import { type Source, decoder } from "./source.ts";
-import { label, positions, ticks } from "./ticks.ts";
+import { label } from "./ticks.ts";
 import { shown } from "./readings.ts";
 import { seen } from "./viewport.ts";
 
@@ -79,6 +79,10 @@ export class LineView {
     return Math.max(1, this.element.clientHeight - TOP - BOTTOM);
   }
 
+  private get box(): Box {
+    return { left: LEFT, top: TOP, width: this.width, height: this.height };
+  }
+
   private elementAt(event: MouseEvent): number | null {
     const x = event.clientX - this.plot.getBoundingClientRect().left - LEFT;
     const at = Math.floor(this.start + x / this.scale);
@@ -134,13 +138,8 @@ export class LineView {
     const { source, columns } = this;
     if (source === null || columns === null) return;
     const found = extent(columns);
-    const range = found ?? { low: 0, high: 1 };
-    const pad = (range.high - range.low) * 0.05 || Math.abs(range.high) * 0.05 || 1;
-    const [low, high] = [range.low - pad, range.high + pad];
-    const toY = (value: number): number => TOP + this.height * (1 - (value - low) / (high - low));
-    const toX = (at: number): number => LEFT + (at - this.start) * this.scale;
     this.plot.setAttribute("viewBox", `0 0 ${this.element.clientWidth} ${this.element.clientHeight}`);
-    replace(this.plot, ...this.axes(low, high, toX, toY, found !== null), ...this.curve(toX, toY), ...this.mark(toX));
+    replace(this.plot, ...this.parts(this.box));
     const { done, wanted, errors } = this.progress;
     Object.assign(this.plot.dataset, {
       state: done < wanted ? "loading" : "ready",
@@ -158,10 +157,39 @@ export class LineView {
     );
   }
 
+  /** Return the line with its axes, for the page or a figure. */
+  private parts(box: Box): SVGElement[] {
+    const found = extent(this.columns!);
+    const range = found ?? { low: 0, high: 1 };
+    const pad = (range.high - range.low) * 0.05 || Math.abs(range.high) * 0.05 || 1;
+    const [low, high] = [range.low - pad, range.high + pad];
+    const { top, left, height } = box;
+    const toY = (value: number): number => top + height * (1 - (value - low) / (high - low));
+    const toX = (at: number): number => left + (at - this.start) * this.scale;
+    const [source, axis] = [this.source!, this.axis];
+    const name = source.node.path.split("/").pop() || "value";
+    return [
+      edge(box),
+      ...axisBelow(box, source.coordinates[axis]!, { start: this.start, scale: this.scale, length: this.length }),
+      ...valuesLeft(box, found && { low, high }, source.meaning(false), name),
+      ...this.curve(toX, toY),
+      ...this.mark(box, toX),
+    ];
+  }
+
+  /** Draw the line as a figure, as wide as it is on the page. */
+  figure(): Figure | null {
+    if (this.source === null || this.columns === null) return null;
+    const box = { left: FIGURE_LEFT, top: FIGURE_TOP, width: this.width, height: Math.max(this.height, 240) };
+    const { state } = this.context.model;
+    return composed(nameOf(this.source), slice(this.source, state, [this.axis]), box, 30, this.parts(box));
+  }
+
   /** Draw the columns as one path: a line where elements are wide, bars from least to greatest where they are not. */
   private curve(toX: (at: number) => number, toY: (value: number) => number): SVGElement[] {
     const { edges, low, high, states } = this.columns!;
-    const place = (column: number): number => (this.scale > 1 ? toX(edges[column]! + 0.5) : LEFT + column + 0.5);
+    const place = (column: number): number =>
+      this.scale > 1 ? toX(edges[column]! + 0.5) : toX(this.start) + column + 0.5;
     const parts: string[] = [];
     const dots: SVGElement[] = [];
     let [begin, top, bottom] = [-1, 0, 0]; // of the values between missing ones
@@ -185,71 +213,11 @@ export class LineView {
     return [svg("path", { class: "curve", d: parts.join("") }), ...dots];
   }
 
-  private axes(
-    low: number,
-    high: number,
-    toX: (at: number) => number,
-    toY: (value: number) => number,
-    hasValues: boolean,
-  ): Node[] {
-    const { source, axis, width, height } = this;
-    const says = source!.meaning(false);
-    const values = { ...positions(""), values: Float64Array.of(low, high) };
-    const parts: Node[] = [
-      svg("rect", { class: "edge", x: LEFT - 0.5, y: TOP - 0.5, width: width + 1, height: height + 1 }),
-    ];
-    for (const tick of ticks(
-      source!.coordinates[axis]!,
-      this.start,
-      this.start + width / this.scale,
-      this.length,
-      width / 90,
-    )) {
-      const x = toX(tick.at);
-      if (x < LEFT - 1 || x > LEFT + width + 1) continue;
-      parts.push(svg("path", { class: "tick", d: `M${x} ${TOP + height}v5` }));
-      parts.push(svg("text", { x, y: TOP + height + 18, "text-anchor": "middle" }, tick.label));
-    }
-    // positions 0.5 and 1.5 are the middles of the two "elements" low and high
-    for (const tick of hasValues ? ticks(values, 0.5, 1.5, 2, height / 36) : []) {
-      const y = toY(low + (tick.at - 0.5) * (high - low));
-      parts.push(svg("path", { class: "guide", d: `M${LEFT} ${y}h${width}` }));
-      const dated =
-        says.time === null
-          ? tick.label
-          : date(low + (tick.at - 0.5) * (high - low), says.time, ((high - low) * says.time.unit) / 400);
-      // a date and its time of day stand below each other, since they do not fit into one line
-      dated.split(" ").forEach((word, line, words) => {
-        const at = y + 4 + 13 * (line - (words.length - 1) / 2);
-        parts.push(svg("text", { x: LEFT - 9, y: at, "text-anchor": "end" }, word));
-      });
-    }
-    const middle = TOP + height / 2;
-    const name = source!.node.path.split("/").pop() || "value";
-    parts.push(
-      svg(
-        "text",
-        { class: "name", x: LEFT + width / 2, y: TOP + height + 37, "text-anchor": "middle" },
-        title(source!.coordinates[axis]!),
-      ),
-    );
-    const unit = says.time !== null ? "" : says.units || name;
-    parts.push(
-      svg(
-        "text",
-        { class: "name", x: 13, y: middle, "text-anchor": "middle", transform: `rotate(-90 13 ${middle})` },
-        unit,
-      ),
-    );
-    return parts;
-  }
-
-  private mark(toX: (at: number) => number): Node[] {
+  private mark({ left, top, width, height }: Box, toX: (at: number) => number): SVGElement[] {
     const at = this.context.model.state.index[this.axis] ?? 0;
     const x = toX(at + 0.5);
-    const shown =
-      x >= LEFT && x <= LEFT + this.width && (this.context.model.state.marked || this.source!.shape.length > 1);
-    return shown ? [svg("path", { class: "cross", d: `M${x} ${TOP}v${this.height}` })] : [];
+    const shown = x >= left && x <= left + width && (this.context.model.state.marked || this.source!.shape.length > 1);
+    return shown ? [svg("path", { class: "cross", d: `M${x} ${top}v${height}` })] : [];
   }
 
   /** Describe an element of the line. */

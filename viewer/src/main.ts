@@ -1,6 +1,7 @@
 /** Starts the page: the server, the state and its link, keys and colours. */
 
 import { Loader } from "./chunks.ts";
+import { copied } from "./clipboard.ts";
 import type { Context } from "./context.ts";
 import { h, svg } from "./dom.ts";
 import { type Key, helpWindow, listen } from "./help.ts";
@@ -38,8 +39,10 @@ function start(): void {
     h("button", { class: "round", title, "aria-label": title, click: run }, icon(picture));
   const help = (): void => dialog.showModal();
   const theme = (): void => toggleTheme(() => page.redraw());
-  const copy = (): void => void copyLink(context);
+  const copy = (): void => void copyLink(context, said);
+  const said = h("span", { class: "said", role: "status" });
   const buttons = [
+    said,
     button(LINK, "Copy a link to this view (l)", copy),
     button(MOON, "Light or dark (d)", theme),
     button(KEYS, "Keys (?)", help),
@@ -97,11 +100,13 @@ function followLinks(model: Model): void {
   });
 }
 
-async function copyLink(context: Context): Promise<void> {
+/** Copy a link to what is shown, and say so for a while. */
+async function copyLink(context: Context, said: HTMLElement): Promise<void> {
   const url = new URL(location.href);
   url.searchParams.delete("token"); // a link may be shown to others
   url.hash = fragment(context.model.state);
-  await navigator.clipboard?.writeText(url.href).catch(() => undefined);
+  said.textContent = (await copied(url.href)) ? "link copied" : "copy the link from the address of the page";
+  setTimeout(() => (said.textContent = ""), 2500);
 }
 
 function allKeys(context: Context, page: Page, run: { help: () => void; theme: () => void; copy: () => void }): Key[] {
@@ -119,6 +124,7 @@ function allKeys(context: Context, page: Page, run: { help: () => void; theme: (
       run: () => page.sliders.step(1),
     },
     { keys: ["[", ","], says: "previous element", run: () => page.sliders.step(-1) },
+    { keys: ["p"], says: "play the slider, or stop", run: () => page.sliders.play() },
     { keys: ["t"], says: "swap the axes", run: () => page.sliders.swap() },
     { keys: ["f"], says: "turn the image upside down", run: () => page.images.flip() },
     { keys: ["c"], says: "next colour map", run: () => page.colours.next() },

@@ -23,6 +23,7 @@ export type Info = Readonly<Record<string, unknown>>;
 export class Nodes {
   private readonly listings = new Map<string, Promise<Listing>>();
   private readonly server: Server;
+  private root: Promise<string> | null = null;
 
   constructor(server: Server) {
     this.server = server;
@@ -40,7 +41,12 @@ export class Nodes {
   }
 
   /** Return the name of what is served: the last part of its URL. */
-  async rootName(): Promise<string> {
+  rootName(): Promise<string> {
+    this.root ??= this.readRootName();
+    return this.root;
+  }
+
+  private async readRootName(): Promise<string> {
     const info = await this.server
       .json<{ store?: string; name?: string }>("-/info/")
       .catch(() => ({ store: "", name: "" }));

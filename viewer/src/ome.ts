@@ -1,4 +1,7 @@
-/** Pyramids of OME-Zarr: levels of one image, each smaller than the one before. */
+/** Pyramids of OME-Zarr: levels of one image, each smaller than the one before, and how its channels are shown. */
+
+import { type Colour, parse } from "./colours.ts";
+import type { Limits } from "./limits.ts";
 
 export interface Level {
   readonly path: string;
@@ -6,8 +9,18 @@ export interface Level {
   readonly factors: readonly number[];
 }
 
+/** One of the channels that are shown together. */
+export interface Channel {
+  readonly name: string;
+  readonly colour: Colour;
+  /** The values that are black and of the full colour; `null`: as what is shown has them. */
+  readonly window: Limits | null;
+  readonly active: boolean;
+}
+
 export interface Pyramid {
   readonly name: string;
+  readonly channels: readonly Channel[];
   readonly axes: readonly { readonly name: string; readonly type: string; readonly unit: string }[];
   readonly levels: readonly Level[];
   /** Size of an element of the first level along each axis, in the unit of that axis. */
@@ -39,7 +52,25 @@ export function pyramid(attributes: Readonly<Record<string, unknown>>): Pyramid 
     path: item.path as string,
     factors: base !== null && scales[at] != null ? scales[at]!.map((size, axis) => size / (base[axis] ?? 1)) : [],
   }));
-  return levels.length === 0 ? null : { name: String(first.name ?? ""), axes, levels, sizes: base ?? [] };
+  if (levels.length === 0) return null;
+  const { channels } = isRecord(home.omero) ? home.omero : { channels: null };
+  const described = Array.isArray(channels) ? channels.map(channelOf) : [];
+  return { name: String(first.name ?? ""), channels: described, axes, levels, sizes: base ?? [] };
+}
+
+const COLOURS = ["00ff00", "ff0000", "0000ff", "ff00ff", "00ffff", "ffff00", "ffffff"];
+
+function channelOf(described: unknown, at: number): Channel {
+  const { label, color, window, active } = isRecord(described) ? described : ({} as Record<string, unknown>);
+  const hex = /^#?([0-9a-f]{6})/i.exec(String(color ?? ""))?.[1] ?? COLOURS[at % COLOURS.length]!;
+  const [low, high] = isRecord(window) ? [window.start ?? window.min, window.end ?? window.max].map(Number) : [];
+  const fits = low !== undefined && high !== undefined && low < high;
+  return {
+    name: typeof label === "string" && label !== "" ? label : `channel ${at}`,
+    colour: parse(hex),
+    window: fits ? { low, high } : null,
+    active: active !== false,
+  };
 }
 
 /** Return the axes: since 0.6 they belong to coordinate systems, and levels are placed in one of these. */

@@ -2,11 +2,13 @@
 
 import { about } from "./about.ts";
 import { ColourPanel } from "./colourpanel.ts";
+import { ComparePanel } from "./comparepanel.ts";
 import type { Context } from "./context.ts";
 import { h, replace } from "./dom.ts";
 import { FilesPanel } from "./filespanel.ts";
 import { grouped, shape } from "./format.ts";
 import { ImageTab } from "./imagetab.ts";
+import { isComposite } from "./layers.ts";
 import { LineView } from "./line.ts";
 import { listen as listenLine } from "./linegestures.ts";
 import { type Node, shapeOf, tabs } from "./nodes.ts";
@@ -38,6 +40,7 @@ export class Page {
   private readonly message = h("div", { class: "failure", role: "alert", hidden: true });
   private readonly panels = h("div", { class: "panels" });
   private readonly files: FilesPanel;
+  private readonly compare: ComparePanel;
   private readonly side: HTMLElement;
   private readonly progress: ProgressView;
   private node: Node | null = null;
@@ -53,16 +56,19 @@ export class Page {
     this.parts = new PartPanel(context);
     this.colours = new ColourPanel(context, this.images.image);
     this.values = new ValuesTab(context);
-    this.progress = new ProgressView(context, ["image", "through", "line"]);
+    this.compare = new ComparePanel(context, this.images.comparison);
+    this.progress = new ProgressView(context, ["image", "beside", "through", "line"]);
     this.line = new LineView(context, "line");
-    this.files = new FilesPanel(context, this.images.image, this.line);
+    this.files = new FilesPanel(context, this.images.comparison, this.line);
     this.line.pointed = (at) => (this.readout.textContent = at === null ? "" : this.line.describe(at));
     listenLine(context, this.line);
     this.lineTab = h("div", { class: "line-tab" }, this.line.element, this.readout);
     this.images.image.painted = (drawn) => {
       this.colours.update(drawn);
       this.images.sayLevel();
+      this.images.comparison.follow();
     };
+    this.sliders.isReady = () => this.progress.isReady;
     context.loader.changed = () => this.progress.update();
     context.model.listen((state, before) => this.changed(state, before));
     this.side = h(
@@ -71,6 +77,7 @@ export class Page {
       this.parts.element,
       this.sliders.element,
       this.colours.element,
+      this.compare.element,
       this.files.element,
       this.files.statistics.element,
     );
@@ -180,8 +187,12 @@ export class Page {
     const shown = tab === "line" ? [along] : (axes ?? []);
     const sliding = tab === "values" ? (source ?? plainAxes(node)) : tab === "about" ? null : source;
     this.side.hidden = sliding === null || (tab === "values" && sliding.shape.length < 2);
-    this.sliders.show(sliding, shown);
+    const { state } = this.context.model;
+    const together = tab === "image" && source !== null && isComposite(source, state) ? source.channels!.axis : null;
+    this.sliders.show(sliding, shown, together, tab === "image");
     this.colours.element.hidden = tab !== "image";
+    this.colours.show(source);
+    this.compare.show(tab === "image" ? source : null);
     this.parts.show(tab === "image" || tab === "line" ? node : null);
     if (node !== null) this.head(node.path, node);
     if (tab === "about" && node !== null && this.aboutTab.dataset.path !== node.path) {
@@ -234,7 +245,11 @@ export class Page {
     home.setAttribute("aria-label", "Root");
     replace(this.crumbs, home, ...links.slice(1));
     if (parts.length === 0) void this.context.nodes.rootName().then((name) => (home.textContent = name));
-    document.title = path === "" ? "tegula" : `${path} · tegula`;
+    const named = [path, node?.listing.conventions?.title].filter(Boolean).join(" · ");
+    void this.context.nodes.rootName().then((name) => {
+      if (this.crumbs.dataset.key === key)
+        document.title = [named, name === "/" ? "tegula" : name].filter(Boolean).join(" – ");
+    });
     this.summary.textContent = node === undefined ? "…" : summary(node);
   }
 }

@@ -23,6 +23,11 @@ export class ProgressView {
     this.element = h("div", { class: "progress" }, this.text, track, this.errors);
   }
 
+  /** Whether all that is wanted has been read. */
+  get isReady(): boolean {
+    return this.element.dataset.state !== "loading";
+  }
+
   update(): void {
     const all = this.names.map((name) => this.context.loader.progress(name));
     const wanted = all.reduce((total, one) => total + one.wanted, 0);

@@ -1,8 +1,6 @@
 /** The pixels of a plane: the value of the element that each one shows. */
 
 import type { Chunk } from "./chunks.ts";
-import { level } from "./colours.ts";
-import type { Limits } from "./limits.ts";
 
 export const [EMPTY, VALUE, MISSING, FAILED] = [0, 1, 2, 3] as const;
 
@@ -16,6 +14,11 @@ export interface Raster {
 /** Return a raster without values. */
 export function raster(width: number, height: number): Raster {
   return { width, height, values: new Float64Array(width * height), states: new Uint8Array(width * height) };
+}
+
+/** Return the pixel below a point, with `ratio` pixels per unit of its place. */
+export function pixelAt({ width, height }: Raster, at: { x: number; y: number }, ratio: number): number {
+  return Math.min(height - 1, Math.floor(at.y * ratio)) * width + Math.min(width - 1, Math.floor(at.x * ratio));
 }
 
 /**
@@ -139,6 +142,53 @@ function nearest(pixels: readonly number[], elements: readonly number[], count: 
   return found;
 }
 
+/** Put the greatest of several elements of one chunk into pixels, where these do not show a greater one. */
+export function drawGreatest(
+  into: Raster,
+  rows: Float64Array,
+  columns: Float64Array,
+  chunk: Chunk,
+  piece: Piece,
+  offsets: readonly number[],
+  decode: (stored: number) => number,
+): void {
+  const { data } = chunk;
+  const { values, states } = into;
+  each(into, rows, columns, chunk, piece, (pixel, at) => {
+    if (states[pixel] === FAILED) return;
+    for (const offset of offsets) {
+      const value = decode(data[offset + at]!);
+      if (value !== value) {
+        if (states[pixel] === EMPTY) states[pixel] = MISSING;
+      } else if (states[pixel] !== VALUE || value > values[pixel]!) {
+        values[pixel] = value;
+        states[pixel] = VALUE;
+      }
+    }
+  });
+}
+
+/** Call a function with each pixel that shows a chunk, and the place of its element in the chunk's data. */
+function each(
+  { width }: Raster,
+  rows: Float64Array,
+  columns: Float64Array,
+  chunk: Chunk,
+  piece: Piece,
+  put: (pixel: number, at: number) => void,
+): void {
+  const [down, ys] = inside(rows, piece.origin[0], piece.size[0]);
+  const [across, xs] = inside(columns, piece.origin[1], piece.size[1]);
+  const strideY = chunk.stride[piece.axes[0]] ?? 0;
+  const strideX = chunk.stride[piece.axes[1]] ?? 0;
+  const places = xs.map((x) => x * strideX);
+  for (let row = 0; row < down.length; row++) {
+    const from = ys[row]! * strideY;
+    const to = down[row]! * width;
+    for (let column = 0; column < across.length; column++) put(to + across[column]!, from + places[column]!);
+  }
+}
+
 /** Mark the pixels of a chunk that can't be read. */
 export function fail(into: Raster, rows: Float64Array, columns: Float64Array, piece: Piece): void {
   const [down] = inside(rows, piece.origin[0], piece.size[0]);
@@ -146,23 +196,15 @@ export function fail(into: Raster, rows: Float64Array, columns: Float64Array, pi
   for (const row of down) for (const column of across) into.states[row * into.width + column] = FAILED;
 }
 
-/** Colour the pixels. Missing elements are a pattern of greys, chunks that can't be read one with red. */
-export function paint(from: Raster, into: Uint8ClampedArray, colours: Uint8Array, limits: Limits, dark: boolean): void {
-  const { values, states, width } = from;
-  const greys = dark ? [38, 58] : [236, 214];
-  for (let pixel = 0, at = 0; pixel < values.length; pixel++, at += 4) {
-    const state = states[pixel]!;
-    if (state === VALUE) {
-      const base = 3 * level(values[pixel]!, limits.low, limits.high);
-      into[at] = colours[base]!;
-      into[at + 1] = colours[base + 1]!;
-      into[at + 2] = colours[base + 2]!;
-    } else {
-      const column = pixel % width;
-      const striped = ((column + (pixel - column) / width) >> 2) & 1;
-      into[at] = state === FAILED && striped ? 200 : greys[striped]!;
-      into[at + 1] = into[at + 2] = state === FAILED && striped ? 30 : greys[striped]!;
-    }
-    into[at + 3] = state === EMPTY ? 0 : 255;
+/** Take one raster from another of the same size: what is missing in one of them is missing. */
+export function subtract(one: Raster, other: Raster): Raster {
+  const found = raster(one.width, one.height);
+  for (let pixel = 0; pixel < found.states.length; pixel++) {
+    const [left, right] = [one.states[pixel]!, other.states[pixel]!];
+    const isEmpty = left === EMPTY || right === EMPTY;
+    const state = isEmpty ? EMPTY : Math.max(left, right);
+    found.states[pixel] = state;
+    if (state === VALUE) found.values[pixel] = one.values[pixel]! - other.values[pixel]!;
   }
+  return found;
 }

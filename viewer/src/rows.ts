@@ -143,12 +143,13 @@ export function planeRows(
   axes: readonly [number, number],
   index: readonly number[],
   firstColumn: number,
+  nameOf: (column: number) => string = grouped,
 ): Rows {
   const shape = shapeOf(node);
   const [down, across] = axes;
   const stopColumn = Math.min(shape[across]!, firstColumn + MOST_COLUMNS);
   const columns = Array.from({ length: stopColumn - firstColumn }, (_, at) => ({
-    name: grouped(firstColumn + at),
+    name: nameOf(firstColumn + at),
     detail: "",
     numeric: true,
     path: null,

@@ -23,6 +23,9 @@ export interface Member {
 
 export interface Listing extends Omit<Member, "name" | "kind"> {
   readonly path: string;
+  /** Where the node is stored: the URL of its store, and its path there. */
+  readonly store: string;
+  readonly stored_path?: string;
   readonly kind: "group" | "table" | "array";
   readonly columns?: readonly string[] | null;
   readonly attributes: Attributes;

@@ -1,10 +1,12 @@
 /** Sliders for the axes that an image or a line does not have, and the choice of axes. */
 
+import { AxisSlider } from "./axisslider.ts";
 import type { Context } from "./context.ts";
 import { h, replace } from "./dom.ts";
-import { grouped } from "./format.ts";
 import type { Node } from "./nodes.ts";
-import { type Coordinates, label } from "./ticks.ts";
+import type { Coordinates } from "./ticks.ts";
+
+const PAUSE = 120; // milliseconds between two elements that are played, at least
 
 /** What there are sliders for: a source, or a node whose elements are no numbers. */
 export interface Sliding {
@@ -17,81 +19,90 @@ export class Sliders {
   readonly element = h("section", { class: "sliders", "aria-label": "Axes" });
   private readonly context: Context;
   private source: Sliding | null = null;
-  private readonly parts = new Map<number, { range: HTMLInputElement; text: HTMLElement }>();
+  private parts: AxisSlider[] = [];
   private built = "";
+  private playing: number | null = null;
+  private timer = 0;
+  /** Returns whether all that is shown has been read. */
+  isReady: () => boolean = () => true;
 
   constructor(context: Context) {
     this.context = context;
   }
 
-  /** Show the sliders of a source; `shown` are the axes of its image or line. */
-  show(source: Sliding | null, shown: readonly number[]): void {
+  /** Show the sliders of a source; `shown` are the axes of its image or line, `without` has one that all is shown of. */
+  show(source: Sliding | null, shown: readonly number[], without: number | null = null, canProject = false): void {
     const key =
       source === null
         ? ""
-        : `${source.node.path} ${shown.join()} ${source.coordinates.map((of) => of.values?.length ?? of.labels?.length).join()}`;
-    if (key !== this.built || source !== this.source) this.build(source, shown);
+        : `${source.node.path} ${shown.join()} ${without} ${canProject} ${source.coordinates.map((of) => of.values?.length ?? of.labels?.length).join()}`;
+    if (source?.node.path !== this.source?.node.path) this.pause();
+    if (key !== this.built || source !== this.source) this.build(source, shown, without, canProject);
     this.built = key;
     this.source = source;
-    const { index } = this.context.model.state;
-    for (const [axis, { range, text }] of this.parts) {
-      const at = index[axis] ?? 0;
-      if (Number(range.value) !== at) range.value = String(at);
-      const said = label(source!.coordinates[axis]!, at);
-      text.textContent = said === String(at) ? `${grouped(at)}` : said;
-      range.setAttribute("aria-valuetext", said);
+    const { index, through } = this.context.model.state;
+    for (const part of this.parts) {
+      part.show(index[part.axis] ?? 0, this.playing === part.axis, canProject && through === part.axis);
     }
   }
 
-  private build(source: Sliding | null, shown: readonly number[]): void {
-    this.parts.clear();
-    if (source === null) {
-      replace(this.element);
-      return;
-    }
-    const rows = source.shape.flatMap((length, axis) =>
-      shown.includes(axis) ? [] : [this.slider(source, axis, length)],
-    );
-    const choice = source.shape.length > 1 ? this.choice(source, shown) : null;
-    replace(this.element, choice, ...rows);
-  }
-
-  private slider(source: Sliding, axis: number, length: number): HTMLElement {
-    const { name, units, time } = source.coordinates[axis]!;
-    const text = h("output", {});
-    const range = h("input", {
-      type: "range",
-      min: 0,
-      max: Math.max(0, length - 1),
-      step: 1,
-      "aria-label": name,
-      "data-axis": axis,
-      input: () => this.set(axis, Number(range.value)),
+  private build(source: Sliding | null, shown: readonly number[], without: number | null, canProject: boolean): void {
+    const { model } = this.context;
+    this.parts = (source?.shape ?? []).flatMap((length, axis) => {
+      if (shown.includes(axis) || axis === without) return [];
+      const project = (of: number): void => model.set({ through: model.state.through === of ? null : of });
+      const play = (of: number): void => this.play(of);
+      const set = (of: number, at: number): void => this.set(of, at);
+      return [
+        new AxisSlider(axis, source!.coordinates[axis]!, length, { set, play, project: canProject ? project : null }),
+      ];
     });
-    this.parts.set(axis, { range, text });
-    const unit = units === "" || time !== null ? "" : ` (${units})`;
-    return h(
-      "div",
-      { class: "slider" },
-      h("span", {}, h("b", {}, name), unit, " ", h("small", {}, `of ${grouped(length)}`)),
-      text,
-      range,
-    );
+    const choice = source !== null && source.shape.length > 1 ? this.choice(source, shown) : null;
+    replace(this.element, choice, ...this.parts.map(({ element }) => element));
   }
 
-  /** Show another element of an axis. */
+  /** Show another element of an axis, and no longer the greatest ones along it. */
   set(axis: number, at: number): void {
+    const { index, through } = this.context.model.state;
     const length = this.source?.shape[axis] ?? 1;
-    const index = [...this.context.model.state.index];
-    index[axis] = Math.min(length - 1, Math.max(0, at));
-    this.context.model.set({ index });
+    const changed = [...index];
+    changed[axis] = Math.min(length - 1, Math.max(0, Math.floor(at) || 0));
+    this.context.model.set({ index: changed, through: through === axis ? null : through });
   }
 
-  /** Move the first slider, or the one that has the focus. */
+  /** The slider that has the focus, or the last one. */
+  private get chosen(): AxisSlider | undefined {
+    return this.parts.find((part) => part.hasFocus) ?? this.parts[this.parts.length - 1];
+  }
+
+  /** Move a slider by steps. */
   step(by: number): void {
-    const focused = [...this.parts].find(([, { range }]) => range === document.activeElement);
-    const axis = (focused ?? [...this.parts][this.parts.size - 1])?.[0];
-    if (axis !== undefined) this.set(axis, (this.context.model.state.index[axis] ?? 0) + by);
+    const part = this.chosen;
+    if (part !== undefined) this.set(part.axis, (this.context.model.state.index[part.axis] ?? 0) + by * part.step);
+  }
+
+  /** Show the elements of an axis one after another, or stop that. */
+  play(axis: number | undefined = this.chosen?.axis): void {
+    if (axis === undefined) return;
+    const stops = this.playing === axis;
+    this.pause();
+    if (!stops) {
+      this.playing = axis;
+      this.timer = window.setInterval(() => this.advance(), PAUSE);
+    }
+    this.context.model.set({});
+  }
+
+  private pause(): void {
+    clearInterval(this.timer);
+    this.playing = null;
+  }
+
+  private advance(): void {
+    const part = this.parts.find(({ axis }) => axis === this.playing);
+    if (part === undefined || !this.isReady()) return;
+    const next = (this.context.model.state.index[part.axis] ?? 0) + part.step;
+    this.set(part.axis, next < (this.source?.shape[part.axis] ?? 1) ? next : 0);
   }
 
   private choice(source: Sliding, shown: readonly number[]): HTMLElement {

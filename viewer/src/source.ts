@@ -6,7 +6,7 @@ import { type Meaning, decoded, meaning } from "./cf.ts";
 import { readCoordinates } from "./coordinates.ts";
 import { isComplex, timeKind } from "./documents.ts";
 import type { Node, Nodes } from "./nodes.ts";
-import { factorsOf } from "./ome.ts";
+import { type Channel, factorsOf } from "./ome.ts";
 import type { Server } from "./server.ts";
 import type { Part } from "./state.ts";
 import { type Coordinates, positions } from "./ticks.ts";
@@ -21,6 +21,10 @@ export interface Source {
   readonly shape: readonly number[];
   readonly levels: readonly SourceLevel[];
   readonly coordinates: Coordinates[];
+  /** The axis of channels that are shown together, and the channels; `null` if the image does not say how. */
+  readonly channels: { readonly axis: number; readonly list: readonly Channel[] } | null;
+  /** The fill value, if it is a number that may mark missing elements. */
+  readonly fill: number | undefined;
   /** Whether the fill value looks like a mark of missing elements. */
   readonly marksMissing: boolean;
   readonly meaning: (fill: boolean) => Meaning;
@@ -48,7 +52,12 @@ export async function openSource(server: Server, nodes: Nodes, node: Node, part:
     node,
     shape,
     levels,
-    coordinates: shape.map((length, axis) => sized(node, axis, length) ?? positions(names[axis] || `axis ${axis}`)),
+    channels: channelsOf(node, shape),
+    coordinates: shape.map(
+      (length, axis) =>
+        sized(node, axis, length) ?? named(node, axis, shape) ?? positions(names[axis] || `axis ${axis}`),
+    ),
+    fill: fill === undefined || Number.isNaN(fill) || complex || conventions?.missing.length ? undefined : fill,
     marksMissing: fill !== undefined && !Number.isNaN(fill) && fill !== 0 && !conventions?.missing.length && !complex,
     meaning: says,
   };
@@ -90,6 +99,19 @@ async function levelsOf(server: Server, nodes: Nodes, node: Node, part: Part): P
   );
   const base = arrays[0]!.shape;
   return arrays.map((array, at) => ({ array, factors: factorsOf(node.pyramid!.levels[at]!, array.shape, base) }));
+}
+
+function channelsOf(node: Node, shape: readonly number[]): Source["channels"] {
+  const list = node.pyramid?.channels ?? [];
+  const axis = node.pyramid?.axes.findIndex(({ type, name }) => type === "channel" || (type === "" && name === "c"));
+  return axis === undefined || axis < 0 || list.length === 0 || shape[axis]! < list.length ? null : { axis, list };
+}
+
+/** Return the names of channels as coordinates. */
+function named(node: Node, axis: number, shape: readonly number[]): Coordinates | null {
+  const channels = channelsOf(node, shape);
+  if (channels?.axis !== axis || channels.list.length !== shape[axis]) return null;
+  return { ...positions(node.pyramid!.axes[axis]!.name), labels: channels.list.map(({ name }) => name) };
 }
 
 /** Return the coordinates of an axis of a pyramid whose elements have a size. */

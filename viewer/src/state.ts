@@ -1,6 +1,7 @@
 /** What the page shows: all that a link must restore. */
 
 import type { Limits } from "./limits.ts";
+import type { Norm } from "./norms.ts";
 import type { Viewport } from "./viewport.ts";
 
 export const TABS = ["image", "line", "values", "about"] as const;
@@ -19,12 +20,29 @@ export interface State {
   /** The axis of the line. */
   readonly along: number | null;
   readonly view: Viewport | null;
+  /** Whether the image is turned upside down. */
+  readonly turned: boolean;
   readonly map: string;
-  /** `null`: robust limits of what is shown. */
+  readonly reversed: boolean;
+  readonly norm: Norm;
+  /** `null`: limits that leave out a share of what is shown. */
   readonly limits: Limits | null;
+  /** The share of values that automatic limits leave out at each end. */
+  readonly share: number;
   /** Whether the fill value marks missing elements; `null`: as it seems. */
   readonly fill: boolean | null;
+  /** Whether channels are shown together, in their colours. */
+  readonly composite: boolean;
+  /** Which channels are shown together; `null`: as the image says. */
+  readonly channels: readonly number[] | null;
+  /** The axis along which the greatest values are shown. */
+  readonly through: number | null;
+  /** The path of an array of the same shape, which is shown beside. */
+  readonly other: string | null;
+  readonly difference: boolean;
+  /** The first row and column of the table in sight. */
   readonly row: number;
+  readonly column: number;
   /** What is drawn of complex numbers. */
   readonly part: Part;
   /** The condition on the rows of a table, and the column that they are sorted by. */
@@ -51,10 +69,20 @@ export const INITIAL: State = {
   marked: false,
   along: null,
   view: null,
+  turned: false,
   map: "viridis",
+  reversed: false,
+  norm: "linear",
   limits: null,
+  share: 0.01,
   fill: null,
+  composite: true,
+  channels: null,
+  through: null,
+  other: null,
+  difference: false,
   row: 0,
+  column: 0,
   part: "magnitude",
   query: ALL_ROWS,
 };
@@ -88,6 +116,7 @@ export class Model {
 
   /** Show another node, with the colours of before. */
   go(path: string): void {
-    this.set({ ...INITIAL, path, map: this.current.map });
+    const { map, reversed } = this.current;
+    this.set({ ...INITIAL, path, map, reversed });
   }
 }

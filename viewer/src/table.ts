@@ -52,7 +52,13 @@ export class TableView {
   }
 
   /** Show rows, from one on. */
-  show(path: string, rows: Rows | null, top = 0, labelOf: (row: number) => string = (row) => grouped(row)): void {
+  show(
+    path: string,
+    rows: Rows | null,
+    top = 0,
+    labelOf: (row: number) => string = (row) => grouped(row),
+    corner = "",
+  ): void {
     for (const controller of this.asked.values()) controller.abort();
     this.asked.clear();
     this.blocks.clear();
@@ -63,7 +69,7 @@ export class TableView {
     delete this.element.dataset.state;
     this.labelOf = labelOf;
     if (rows === null) return;
-    this.drawHead(rows);
+    this.drawHead(rows, corner);
     const name = path.split("/").pop() || "rows";
     const link = (format: string): HTMLElement =>
       h("a", { class: "button", href: rows.file(format), download: `${name}.${format}` }, format);
@@ -153,7 +159,7 @@ export class TableView {
     );
   }
 
-  private drawHead(rows: Rows): void {
+  private drawHead(rows: Rows, corner: string): void {
     const heads = rows.columns.map((column) => {
       const ask = column.path !== null && column.numeric;
       const small = rows.columns.some((other) => other.detail !== "");
@@ -172,7 +178,7 @@ export class TableView {
         small && h("small", {}, column.detail),
       );
     });
-    replace(this.head, h("div", { class: "cell row", role: "columnheader" }, ""), ...heads);
+    replace(this.head, h("div", { class: "cell row", role: "columnheader", title: corner || null }, corner), ...heads);
     const widths = rows.columns.map((column) => (column.numeric ? "minmax(7.5rem, 1fr)" : "minmax(11rem, 2fr)"));
     this.pane.style.setProperty("--columns", `7.5rem ${widths.join(" ")}`);
   }

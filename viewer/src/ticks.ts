@@ -2,6 +2,7 @@
 
 import { type Epoch, date } from "./calendars.ts";
 import { grouped, number } from "./format.ts";
+import { timeMarks } from "./timeticks.ts";
 
 export interface Tick {
   /** Where it is, in elements; the middle of element 3 is 3.5. */
@@ -45,8 +46,11 @@ export function ticks(of: Coordinates, start: number, stop: number, length: numb
   const low = Math.max(0, start);
   const high = Math.min(length, stop);
   if (!(high > low) || most < 1) return [];
-  const direction = of.labels === null && of.time === null ? monotonic(of.values, low, high) : 0;
-  return direction === 0 ? byPosition(of, low, high, most) : byValue(of.values!, low, high, most, direction);
+  const direction = of.labels === null ? monotonic(of.values, low, high) : 0;
+  if (direction === 0) return byPosition(of, low, high, most);
+  return of.time === null
+    ? byValue(of.values!, low, high, most, direction)
+    : byTime(of.values!, of.time, low, high, most, direction);
 }
 
 function byPosition(of: Coordinates, low: number, high: number, most: number): Tick[] {
@@ -63,6 +67,12 @@ function byPosition(of: Coordinates, low: number, high: number, most: number): T
     found.push({ at: at + 0.5, label: named });
   }
   return found;
+}
+
+function byTime(values: Float64Array, of: Epoch, low: number, high: number, most: number, direction: number): Tick[] {
+  const ends = [valueAt(values, low), valueAt(values, high)];
+  const found = timeMarks(Math.min(...ends), Math.max(...ends), of, most);
+  return found.map(({ value, label }) => ({ at: positionOf(values, value, direction), label }));
 }
 
 function byValue(values: Float64Array, low: number, high: number, most: number, direction: number): Tick[] {

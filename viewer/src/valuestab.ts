@@ -21,11 +21,9 @@ export class ValuesTab {
   private readonly filter: Filter;
   private readonly columns = h("span", {});
   private readonly context: Context;
-  private firstColumn = 0;
   private most = 0;
   private shown = "";
   private node: Node | null = null;
-  private source: Source | null = null;
 
   constructor(context: Context) {
     this.context = context;
@@ -34,8 +32,7 @@ export class ValuesTab {
     this.filter = new Filter(context);
     this.table.asking = (column) => void this.statistics.show(column.path!, column.name, "");
     const turn = (by: number) => (): void => {
-      this.firstColumn = Math.max(0, Math.min(this.most - 1, this.firstColumn + by * MOST_COLUMNS));
-      this.show(this.node, this.source);
+      this.context.model.set({ column: Math.max(0, Math.min(this.most - 1, this.firstColumn + by * MOST_COLUMNS)) });
     };
     this.pager = h(
       "div",
@@ -52,15 +49,17 @@ export class ValuesTab {
     );
   }
 
+  private get firstColumn(): number {
+    return this.context.model.state.column;
+  }
+
   /** Show a node, or nothing; `source` names its axes, if it has numbers. */
   show(node: Node | null, source: Source | null): void {
     if (node?.path !== this.node?.path) {
-      this.firstColumn = 0;
       this.failed.hidden = this.pager.hidden = true;
       this.statistics.clear();
     }
     this.node = node;
-    this.source = source;
     const { axes, index, query } = this.context.model.state;
     const others = index.filter((_, axis) => axes === null || !axes.includes(axis));
     const key =
@@ -72,7 +71,7 @@ export class ValuesTab {
             others,
             this.firstColumn,
             JSON.stringify(query),
-            source?.coordinates.some((of) => of.values !== null || of.labels !== null),
+            source?.coordinates.map((of) => of.values !== null || of.labels !== null).join(),
           ].join("|");
     if (key === this.shown) return;
     this.shown = key;
@@ -100,20 +99,24 @@ export class ValuesTab {
     const chosen = axes ?? ([Math.max(0, rank - 2), Math.max(0, rank - 1)] as const);
     try {
       const rows = plane
-        ? planeRows(this.context.server, node, chosen, index, this.firstColumn)
+        ? planeRows(this.context.server, node, chosen, index, this.firstColumn, labelsOf(source, chosen[1]))
         : await tableRows(this.context.server, node, this.firstColumn, query);
       if (this.shown !== key) return;
       this.most = plane ? (shapeOf(node)[chosen[1]] ?? 1) : (node.listing.columns?.length ?? rows.columns.length);
       this.pager.hidden = this.most <= MOST_COLUMNS;
       this.columns.textContent = `columns ${grouped(this.firstColumn)}–${grouped(Math.min(this.most, this.firstColumn + MOST_COLUMNS) - 1)} of ${grouped(this.most)}`;
-      const of = source?.coordinates[plane ? chosen[0] : 0];
-      const named = of !== undefined && node.kind === "array" && rank > 0 && (of.values !== null || of.labels !== null);
-      const name = (at: number): string => (named ? label(of, at) : grouped(at));
+      const name = (node.kind === "array" ? labelsOf(source, plane ? chosen[0] : 0) : undefined) ?? grouped;
       const numbered = (at: number): string => {
         const number = rows.numberOf!(at);
         return number === undefined ? "·" : name(number);
       };
-      this.table.show(node.path, rows, row, rows.numberOf === null ? name : numbered);
+      this.table.show(
+        node.path,
+        rows,
+        row,
+        rows.numberOf === null ? name : numbered,
+        plane ? corner(source, chosen) : "",
+      );
       this.failed.hidden = true;
     } catch (error) {
       if (this.shown !== key) return;
@@ -122,4 +125,16 @@ export class ValuesTab {
       this.failed.textContent = (error as Error).message;
     }
   }
+}
+
+/** Return what names the elements along an axis: its coordinates, if there are any. */
+function labelsOf(source: Source | null, axis: number): ((at: number) => string) | undefined {
+  const of = source?.coordinates[axis];
+  return of === undefined || (of.values === null && of.labels === null) ? undefined : (at) => label(of, at);
+}
+
+/** Name the axes that the heads of a plane's rows and columns belong to. */
+function corner(source: Source | null, [down, across]: readonly [number, number]): string {
+  const names = [down, across].map((axis) => source?.coordinates[axis]?.name ?? "");
+  return names.every((name) => name !== "") ? names.join(" \\ ") : "";
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from math import prod
 from typing import Any, Final, TypeAlias
@@ -20,7 +20,17 @@ from tegula.errors import UnsupportedError
 from tegula.extracts.values import array_to_json, json_text
 from tegula.extracts.windows import Window
 
-__all__ = ["SUFFIXES", "WRITERS", "write_csv", "write_json", "write_npy", "write_raw", "write_text", "writer"]
+__all__ = [
+    "SUFFIXES",
+    "WRITERS",
+    "write_csv",
+    "write_headed_csv",
+    "write_json",
+    "write_npy",
+    "write_raw",
+    "write_text",
+    "writer",
+]
 
 Show: TypeAlias = Callable[[str], str]
 _TEXT_ELEMENTS: Final = 2**16  # converted at once: Python objects and text take a multiple of their size
@@ -50,6 +60,48 @@ def write_csv(window: Window, show: Show | None = None) -> Iterator[bytes]:
     for block in window.blocks():
         for values in _small(np.atleast_1d(block)):
             yield _lines(_cells(values), show)
+
+
+def write_headed_csv(
+    window: Window, name: str, along: Sequence[Window | None], names: Sequence[str]
+) -> Iterator[bytes]:
+    """Yield csv whose first column and, of two dimensions, first line are coordinates.
+
+    Parameters
+    ----------
+    window : Window
+        One or two dimensions of an array.
+    name : str
+        The name of the values, at the head of their column.
+    along : sequence of Window or None
+        The coordinates of each dimension; of those that have none, the indices are written.
+    names : sequence of str
+        The name of each dimension.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> from tegula.extracts.windows import window
+    >>> part = window(tegula.array([[1, 2], [3, 4]]), (slice(None),) * 2)
+    >>> print(b"".join(write_headed_csv(part, "t", (None, None), ("y", "x"))).decode())
+    y\\x,0,1
+    0,1,2
+    1,3,4
+    <BLANKLINE>
+    """
+    kept = [axis for axis in window.axes if isinstance(axis, range)]
+    if not 1 <= len(window.shape) <= 2 or len(kept) != len(window.shape) or window.dtype.names is not None:
+        raise UnsupportedError("csv has coordinates for one or two dimensions of plain elements; select these")
+    heads = [
+        array_to_json(np.asarray(axis) if part is None else part.for_text().read()) for part, axis in zip(along, kept)
+    ]
+    yield _lines([[names[0], name] if len(kept) == 1 else ["\\".join(names), *heads[1]]], None)
+    row = 0
+    for block in window.for_text().blocks():
+        for values in _small(block):
+            cells = _cells(values)
+            yield _lines([[head, *line] for head, line in zip(heads[0][row:], cells)], None)
+            row += len(cells)
 
 
 def _cells(values: npt.NDArray[Any]) -> list[list[Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -14,10 +14,11 @@ import numpy as np
 from tegula.arrays.array import Array
 from tegula.engine.reading.costs import element_bytes, reading_cost
 from tegula.errors import SelectionError, TegulaError, UnsupportedError
+from tegula.extracts.coordinates import coordinates_along
 from tegula.extracts.selections import parse_selection
 from tegula.extracts.values import array_to_json, to_json
 from tegula.extracts.windows import Window, window
-from tegula.extracts.writing import WRITERS
+from tegula.extracts.writing import WRITERS, write_headed_csv
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open_table
 from tegula.jobs.statistics.statistics import statistics_of_blocks
@@ -194,8 +195,9 @@ def _cell(value: Any) -> Any:
     return value
 
 
-def _window(node: Array | Table | Picked, selection: str) -> Window:
-    return window(node, parse_selection(selection) if selection.strip() else (...,), block_bytes=_BLOCK)
+def _window(node: Array | Table | Picked, selection: str, *, decodes: bool = False) -> Window:
+    parts = parse_selection(selection) if selection.strip() else (...,)
+    return window(node, parts, block_bytes=_BLOCK, decodes=decodes)
 
 
 def selection_statistics(content: Content, path: str, selection: str) -> Json:
@@ -258,11 +260,14 @@ def download(
     format: str,
     query: Query = ALL,
     matching: Matching | None = None,
+    *,
+    heads: bool = False,
 ) -> Work[Download]:
     """Return the work that begins a file of a selection; reading each further block takes as much memory.
 
-    With a query, the selection is one of the rows that match it, in its order. If the nodes are replaced later, the
-    iterator raises `ConflictError`.
+    With a query, the selection is one of the rows that match it, in its order. With `heads`, values are decoded, and
+    csv of arrays has their coordinates in its first column and line. If the nodes are replaced later, the iterator
+    raises `ConflictError`.
 
     Raises
     ------
@@ -286,7 +291,9 @@ def download(
     arrays = [node] if isinstance(node, Array) else [node[name] for name in node.names]
     used = used_columns(node, query) if query else []
     watch = content.watch(node, *(arrays if isinstance(node, Table) else ()))
-    whole = None if query else _window(node, selection)
+    whole = None if query else _window(node, selection, decodes=heads)
+    has_heads = heads and format == "csv" and isinstance(node, Array) and whole is not None
+    write = _headed(content, whole) if has_heads else WRITERS[format]
     last = path.rpartition("/")[2] or node.name or "values"
 
     def run() -> Download:
@@ -295,7 +302,7 @@ def download(
             part = _window(Picked(node, found.numbers), selection)
         else:
             part = whole
-        pieces = _watched(WRITERS[format](part), watch)
+        pieces = _watched(write(part), watch)
         first, size, is_all = b"", None, False
         while len(first) < _FIRST and not is_all:  # errors before the first bytes are answers of their own
             piece = next(pieces, None)
@@ -310,6 +317,17 @@ def download(
     axes = () if whole is None else whole.axes
     cost = 3 * _BLOCK + max((reading_cost(array.stored, axes) for array in arrays), default=0)
     return Work(cost + (matching_cost(used) if query else 0), run)
+
+
+def _headed(content: Content, part: Window) -> Callable[[Window], Iterator[bytes]]:
+    """Return a writer of csv with the coordinates of an array: those that are served."""
+    node = part.array
+    assert isinstance(node, Array)
+    kept = [(axis, indices) for axis, indices in enumerate(part.axes) if isinstance(indices, range)]
+    along = [coordinates_along(node, axis, indices, content.root.path) for axis, indices in kept]
+    known = node.dimension_names or ()
+    names = [(known[axis] if axis < len(known) else None) or f"axis {axis}" for axis, _ in kept]
+    return partial(write_headed_csv, name=node.name or "value", along=along, names=names)
 
 
 def _watched(pieces: Iterator[bytes], watch: Watch) -> Iterator[bytes]:

@@ -127,6 +127,8 @@ def listing(content: Content, path: str, after: str, limit: int) -> Json:
         "path": path,
         **entry(path.rpartition("/")[2] or node.name, node),
         "attributes": to_json(node.attrs.asdict()),
+        "store": message(node.store.url),
+        "stored_path": node.path,
     }
     limit = max(1, min(limit, _MOST_MEMBERS))
     names: list[str] = []

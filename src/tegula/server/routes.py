@@ -243,7 +243,8 @@ class Routes:
 
         def plan() -> Work[extracting.Download]:
             nonlocal cost
-            work = extracting.download(self.content, path, selection, format, query, self._matching)
+            heads = "heads" in asked
+            work = extracting.download(self.content, path, selection, format, query, self._matching, heads=heads)
             cost = work.cost
             return work
 

@@ -20,9 +20,10 @@ from tegula.cli.targets import Node, StorageOptions, needs_array, open_target, t
 from tegula.display.contents import value_text
 from tegula.display.markup import printable
 from tegula.errors import SelectionError, TegulaError, UnsupportedError
+from tegula.extracts.coordinates import coordinates_along
 from tegula.extracts.selections import split_selection
 from tegula.extracts.windows import Window, window
-from tegula.hierarchy.group import Group, open_node
+from tegula.hierarchy.group import Group
 from tegula.runtime import optional
 from tegula.stores.secrets import redacted
 from tegula.tables.table import Table
@@ -268,20 +269,17 @@ def _scale(array: Array, part: Window, number: int) -> _Scale:
     name = array.dimension_names[number] if array.dimension_names is not None else None
     if name is None:
         return _Scale(np.asarray(axis), f"axis {number}")
-    return _stored_scale(array, name, number, axis) or _Scale(np.asarray(axis), printable(name))
+    return _stored_scale(array, number, axis) or _Scale(np.asarray(axis), printable(name))
 
 
-def _stored_scale(array: Array, name: str, number: int, indices: range) -> _Scale | None:
+def _stored_scale(array: Array, number: int, indices: range) -> _Scale | None:
     """Return coordinates from the array next to this one that has the name of a dimension; ``None`` if it has none."""
-    above = array.path.rpartition("/")[0]
     with suppress(TegulaError):
-        neighbour = open_node(array.store, f"{above}/{name}".lstrip("/"), read_only=True)
-        length = array.shape[number]
-        if isinstance(neighbour, Array) and neighbour.shape == (length,) and neighbour.dtype.kind in "iufM":
-            part = window(neighbour, (indices,), decodes=True)
+        part = coordinates_along(array, number, indices)
+        if part is not None and isinstance(part.array, Array) and part.array.dtype.kind in "iufM":
             values = part.read()
             if np.isfinite(values).all():
-                return _Scale(values, _title(neighbour, part), neighbour.conventions.units)
+                return _Scale(values, _title(part.array, part), part.array.conventions.units)
     return None
 
 
@@ -294,7 +292,7 @@ def _heading(target: str, node: Node, part: Window) -> str:
     for number, (name, index) in enumerate(zip(names, part.axes)):
         if isinstance(index, range) or name is None or not isinstance(node, Array):
             continue
-        scale = _stored_scale(node, name, number, range(index, index + 1))
+        scale = _stored_scale(node, number, range(index, index + 1))
         if scale is not None:
             units = "" if scale.values.dtype.kind == "M" or not scale.units else f" {printable(scale.units)}"
             places.append(f"{printable(name)} = {value_text(scale.values[0])}{units}")
