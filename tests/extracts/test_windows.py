@@ -120,6 +120,34 @@ def test_csv_is_flat():
     assert joined(WRITERS["csv"](window(array, (0,)))) == b"false,false\nfalse,false\n"
 
 
+@given(npst.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=5), st.sampled_from([1, 8, 24, 100, 2**20]))
+@settings(deadline=None, max_examples=100)
+def test_headed_csv_has_each_element_beside_its_coordinates(shape, limit):
+    values = np.arange(np.prod(shape), dtype="i4").reshape(shape)
+    array = tegula.create_array({}, data=values, chunks=(2,) * len(shape))
+    along = [tegula.array(np.arange(length) * 10**axis) for axis, length in enumerate(shape)]
+    parts = [None if axis == 1 else window(one, (...,)) for axis, one in enumerate(along)]
+    names = "abcd"[: len(shape)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writing, "_TEXT_ELEMENTS", 3)
+        text = joined(writing.write_headed_csv(window(array, (...,), limit), "v", parts, names))
+    first, *lines = csv.reader(io.StringIO(text.decode()))
+    scales = [1 if part is None else 10**axis for axis, part in enumerate(parts)]
+    if len(shape) == 1:
+        assert first == ["a", "v"]
+        found = {(int(at),): int(value) for at, value in lines}
+    else:
+        outer = len(shape) - 1
+        assert first[:outer] == [*names[:-2], f"{names[-2]}\\{names[-1]}"]
+        found = {
+            (*map(int, line[:outer]), int(at)): int(value)
+            for line in lines
+            for at, value in zip(first[outer:], line[outer:], strict=True)
+        }
+    expected = {tuple(i * scale for i, scale in zip(at, scales)): int(value) for at, value in np.ndenumerate(values)}
+    assert [*found.items()] == [*expected.items()]  # in the order of the elements
+
+
 @pytest.mark.parametrize(
     ("stored", "scale", "offset"),
     [

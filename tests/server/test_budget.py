@@ -16,7 +16,7 @@ from tests.server.asking import ask
 from tests.waiting import run_threads
 
 import tegula
-from tegula.server import extracting, routes
+from tegula.server import downloading, routes
 from tegula.server.budget import Budget, BusyError, TooLargeError
 from tegula.server.content import ComputedValue, Content
 from tegula.stores import MemoryStore
@@ -152,7 +152,7 @@ def test_small_chunks_of_large_shards_are_not_refused(monkeypatch: pytest.Monkey
 def test_a_small_download_is_complete_at_once(format: str) -> None:
     """So that its end needs no turn of its own."""
     array = tegula.create_array({}, shape=100, dtype="i4")
-    begun = extracting.download(Content(array), "", "", format).run()
+    begun = downloading.download(Content(array), "", "", format).run()
     assert begun.first
     assert begun.blocks is None
 

@@ -22,7 +22,7 @@ from tegula.server import values
 from tegula.server.application import Application
 from tegula.server.consistency import Watch
 from tegula.server.content import Content
-from tegula.server.extracting import download
+from tegula.server.downloading import download
 from tegula.stores import ABSENT, LocalStore, MemoryStore, ObjectStore, Store, ZipStore
 
 pytestmark = [pytest.mark.once(executors="both"), pytest.mark.slow, pytest.mark.sampled(one_in=27)]

@@ -30,6 +30,8 @@ def fill(root: tegula.Group) -> None:
     )[...] = np.arange(6 * 7 * 9).reshape(6, 7, 9) % 11 + 200  # fmt: skip
     marked = np.arange(30, dtype="i4").reshape(5, 6)
     root.create_array("marked", shape=(5, 6), dtype="i4", fill_value=7)[...] = marked
+    waves = np.arange(30).reshape(5, 6) * np.exp(1j * np.arange(30).reshape(5, 6))
+    root.create_array("waves", shape=(5, 6), dtype="c16", chunks=(2, 4))[...] = waves
     image = root.create_group("channels")
     values = np.arange(3 * 4 * 16 * 20, dtype="u2").reshape(3, 4, 16, 20) * 7919 % 1000
     image.create_array("0", shape=values.shape, dtype="u2", chunks=(2, 3, 8, 8))[...] = values
@@ -77,7 +79,7 @@ def programs(screen: Screen) -> dict[str, str]:
 
 
 def expected(root: tegula.Group, name: str) -> Any:
-    channels = root["channels/0"]
+    channels, waves = root["channels/0"], root["waves"][...]
     t2m = np.stack([temperatures(root, at)[::-1] for at in range(6)])
     return {
         "#/climate/t2m?at=3,0,0": t2m[3],
@@ -86,6 +88,11 @@ def expected(root: tegula.Group, name: str) -> Any:
         "#/climate/t2m?at=3,0,0&other=climate/mean&difference=1": t2m[3] - root["climate/mean"][3],
         "#/sharded?at=4,0,0&view=30,25,64,64": root["sharded"][4, 25:35, 30:40],
         "#/marked?fill=missing": np.where(root["marked"][...] == 7, np.nan, root["marked"][...]),
+        "#/waves": np.abs(waves),
+        "#/waves?part=phase": np.angle(waves),
+        "#/waves?part=real": waves.real,
+        "#/waves?part=imaginary&axes=1,0": waves.imag.T,
+        "#/waves?tab=line&along=1&at=3,0&part=imaginary": waves.imag[3],
         "#/channels?at=0,2,0,0": channels[[0, 2], 2],
         "#/channels?composite=0&at=1,0,0,0&through=1": channels[1].max(0),
         "#/channels?channels=1,2&through=1&at=0,0,0,0": channels[1:].max(1),
@@ -99,6 +106,11 @@ CASES = [
     "#/climate/t2m?at=3,0,0&other=climate/mean&difference=1",
     "#/sharded?at=4,0,0&view=30,25,64,64",
     "#/marked?fill=missing",
+    "#/waves",
+    "#/waves?part=phase",
+    "#/waves?part=real",
+    "#/waves?part=imaginary&axes=1,0",
+    "#/waves?tab=line&along=1&at=3,0&part=imaginary",
     "#/channels?at=0,2,0,0",
     "#/channels?composite=0&at=1,0,0,0&through=1",
     "#/channels?channels=1,2&through=1&at=0,0,0,0",
@@ -156,6 +168,25 @@ def test_csv_has_decoded_values_and_coordinates(screen: Screen, root: tegula.Gro
     assert [(float(at), float(value)) for at, value in rows] == [
         *zip(np.linspace(-60, 60, 7), temperatures(root, 3)[::-1, 0])
     ]
+
+
+def test_csv_of_several_planes_has_a_column_for_their_axis(screen: Screen, root: tegula.Group, tmp_path: Path) -> None:
+    channels = root["channels/0"]
+    for fragment, name, planes in (
+        ("#/channels?at=0,2,0,0", "axis 0", channels[:, 2]),
+        ("#/channels?composite=0&at=1,0,0,0&through=1", "axis 1", channels[1]),
+        ("#/channels?channels=1,2&through=1&at=0,0,0,0", "axis 0", channels[1:]),
+    ):
+        screen.show(fragment)
+        screen.ready()
+        head, *rows = csv.reader(download(screen, "csv", tmp_path).read_text(encoding="utf-8").splitlines())
+        kept = planes.ndim - 1
+        assert head[0] == name
+        assert len(head) == kept + 20
+        assert np.array_equal([[int(cell) for cell in row[kept:]] for row in rows], planes.reshape(-1, 20))
+        first = 1 if "channels=1" in fragment else 0
+        assert len({row[0] for row in rows}) == len(planes)
+        assert rows[0][0] == str(first)
 
 
 def test_figures_say_what_they_show(screen: Screen, root: tegula.Group, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import { chunkGrid } from "./chunkgrid.ts";
 import { h } from "./dom.ts";
 import type { Codec } from "./documents.ts";
-import { bytes, grouped, product, shape } from "./format.ts";
+import { bytes, counted, grouped, product, shape } from "./format.ts";
 import type { Info, Node } from "./nodes.ts";
 import type { Member } from "./server.ts";
 
@@ -139,7 +139,7 @@ const COLUMNS: readonly (readonly [string, (member: Member) => string])[] = [
 ];
 
 function lengths(member: Member): string {
-  return member.rows != null ? `${grouped(member.rows)} rows` : member.shape ? shape(member.shape) : "";
+  return member.rows != null ? counted(member.rows, "row") : member.shape ? shape(member.shape) : "";
 }
 
 /** Return a table of members, with the columns in which one of them has something. */

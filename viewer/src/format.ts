@@ -17,6 +17,11 @@ export function grouped(value: number | bigint): string {
   return value < 0 ? `−${text}` : text;
 }
 
+/** Write a number of things that have a regular plural. */
+export function counted(value: number, one: string): string {
+  return `${grouped(value)} ${one}${value === 1 ? "" : "s"}`;
+}
+
 /** Return the number that `grouped` has written. */
 export function ungrouped(text: number | string): number {
   return Number(String(text).replaceAll("\u202f", "").replace("−", "-"));

@@ -6,7 +6,7 @@ import { ComparePanel } from "./comparepanel.ts";
 import type { Context } from "./context.ts";
 import { h, replace } from "./dom.ts";
 import { FilesPanel } from "./filespanel.ts";
-import { grouped, shape } from "./format.ts";
+import { counted, shape } from "./format.ts";
 import { ImageTab } from "./imagetab.ts";
 import { isComposite } from "./layers.ts";
 import { LineView } from "./line.ts";
@@ -270,7 +270,7 @@ function summary(node: Node): string {
   }
   const count =
     node.kind === "table"
-      ? `${grouped(listing.rows ?? 0)} rows`
-      : `${grouped(listing.members.length)}${listing.truncated ? " and more" : ""} members`;
-  return `${node.pyramid !== null ? `image pyramid of ${node.pyramid.levels.length} levels` : node.kind} · ${count} · ${listing.format ?? ""}`;
+      ? counted(listing.rows ?? 0, "row")
+      : `${counted(listing.members.length, "member")}${listing.truncated ? " and more" : ""}`;
+  return `${node.pyramid !== null ? `image pyramid of ${counted(node.pyramid.levels.length, "level")}` : node.kind} · ${count} · ${listing.format ?? ""}`;
 }

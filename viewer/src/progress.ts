@@ -2,7 +2,7 @@
 
 import type { Context } from "./context.ts";
 import { h, replace } from "./dom.ts";
-import { grouped } from "./format.ts";
+import { counted, grouped } from "./format.ts";
 
 const SHOWN = 50;
 
@@ -43,7 +43,7 @@ export class ProgressView {
     const items = errors.slice(0, SHOWN).map(([key, why]) => h("li", {}, h("code", {}, named(key)), " ", why));
     replace(
       this.errors,
-      h("summary", {}, `${grouped(errors.length)} ${errors.length === 1 ? "chunk" : "chunks"} can’t be read`),
+      h("summary", {}, `${counted(errors.length, "chunk")} can’t be read`),
       h("div", {}, h("ul", {}, ...items), h("button", { click: () => this.context.loader.retry() }, "Try again")),
     );
   }

@@ -73,7 +73,7 @@ export class TableView {
     const name = path.split("/").pop() || "rows";
     const link = (format: string): HTMLElement =>
       h("a", { class: "button", href: rows.file(format), download: `${name}.${format}` }, format);
-    replace(this.files, "All rows as ", ...["csv", "json"].map(link));
+    replace(this.files, "Rows as ", ...["csv", "json"].map(link));
     this.moveTo(top);
   }
 

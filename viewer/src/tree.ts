@@ -2,7 +2,7 @@
 
 import type { Context } from "./context.ts";
 import { h, replace } from "./dom.ts";
-import { grouped, shape } from "./format.ts";
+import { counted, shape } from "./format.ts";
 import type { Member } from "./server.ts";
 
 interface Found {
@@ -61,7 +61,7 @@ export class TreeView {
       member.kind === "unreadable"
         ? "unreadable"
         : member.rows != null
-          ? `${grouped(member.rows)} rows`
+          ? counted(member.rows, "row")
           : member.shape
             ? shape(member.shape)
             : "";

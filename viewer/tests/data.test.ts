@@ -6,7 +6,7 @@ import { checked, crc32c } from "../src/checksums.ts";
 import { castFor, isNumeric } from "../src/documents.ts";
 import { parseNpy } from "../src/npy.ts";
 import { choose, factorsOf, pyramid } from "../src/ome.ts";
-import { bytes, grouped, number, ungrouped } from "../src/format.ts";
+import { bytes, counted, grouped, number, ungrouped } from "../src/format.ts";
 import { cell } from "../src/rows.ts";
 import { parsed, withExactIntegers } from "../src/server.ts";
 
@@ -191,6 +191,10 @@ test("numbers are written with the digits that say something", () => {
     ["0.3", "1e−9", "123\u202f456", "−3", "1e300", "NaN"],
   );
   assert.equal(grouped(12345678901234567890n), "12\u202f345\u202f678\u202f901\u202f234\u202f567\u202f890");
+  assert.deepEqual(
+    [counted(1, "row"), counted(0, "row"), counted(2000, "row")],
+    ["1 row", "0 rows", "2\u202f000 rows"],
+  );
   assert.deepEqual([grouped(-12345n), 0.5].map(ungrouped), [-12345, 0.5]);
   assert.deepEqual([0, 1023, 1536, 10 * 2 ** 30].map(bytes), ["0 B", "1023 B", "1.5 KiB", "10 GiB"]);
 });

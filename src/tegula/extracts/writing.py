@@ -10,6 +10,7 @@ import io
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 from math import prod
 from typing import Any, Final, TypeAlias
 
@@ -65,12 +66,12 @@ def write_csv(window: Window, show: Show | None = None) -> Iterator[bytes]:
 def write_headed_csv(
     window: Window, name: str, along: Sequence[Window | None], names: Sequence[str]
 ) -> Iterator[bytes]:
-    """Yield csv whose first column and, of two dimensions, first line are coordinates.
+    """Yield csv with coordinates: those of the last dimension in the first line, those of others in columns.
 
     Parameters
     ----------
     window : Window
-        One or two dimensions of an array.
+        At least one dimension of an array. If it is the only one, its coordinates are a column, too.
     name : str
         The name of the values, at the head of their column.
     along : sequence of Window or None
@@ -82,26 +83,30 @@ def write_headed_csv(
     --------
     >>> import tegula
     >>> from tegula.extracts.windows import window
-    >>> part = window(tegula.array([[1, 2], [3, 4]]), (slice(None),) * 2)
-    >>> print(b"".join(write_headed_csv(part, "t", (None, None), ("y", "x"))).decode())
-    y\\x,0,1
-    0,1,2
-    1,3,4
+    >>> part = window(tegula.array([[[1, 2], [3, 4]], [[5, 6], [7, 8]]]), (...,))
+    >>> print(b"".join(write_headed_csv(part, "t", (None, None, None), ("z", "y", "x"))).decode())
+    z,y\\x,0,1
+    0,0,1,2
+    0,1,3,4
+    1,0,5,6
+    1,1,7,8
     <BLANKLINE>
     """
     kept = [axis for axis in window.axes if isinstance(axis, range)]
-    if not 1 <= len(window.shape) <= 2 or len(kept) != len(window.shape) or window.dtype.names is not None:
-        raise UnsupportedError("csv has coordinates for one or two dimensions of plain elements; select these")
+    if not kept or len(kept) != len(window.shape) or window.dtype.names is not None:
+        raise UnsupportedError("csv has coordinates for dimensions of plain elements; select some")
     heads = [
         array_to_json(np.asarray(axis) if part is None else part.for_text().read()) for part, axis in zip(along, kept)
     ]
-    yield _lines([[names[0], name] if len(kept) == 1 else ["\\".join(names), *heads[1]]], None)
-    row = 0
-    for block in window.for_text().blocks():
-        for values in _small(block):
-            cells = _cells(values)
-            yield _lines([[head, *line] for head, line in zip(heads[0][row:], cells)], None)
-            row += len(cells)
+    *outer, down = heads[:-1] or heads
+    yield _lines([[names[0], name] if len(kept) == 1 else [*names[:-2], "\\".join(names[-2:]), *heads[-1]]], None)
+    for fixed, plane in zip(product(*outer), _planes(window.for_text())):
+        row = 0
+        for block in plane:
+            for values in _small(block):
+                cells = _cells(values)
+                yield _lines([[*fixed, head, *line] for head, line in zip(down[row : row + len(cells)], cells)], None)
+                row += len(cells)
 
 
 def _cells(values: npt.NDArray[Any]) -> list[list[Any]]:

@@ -1,10 +1,7 @@
-"""Elements as JSON and files: rows of tables, statistics of a selection, and downloads, all in bounded memory."""
+"""Elements as JSON: rows of tables, and statistics of a selection, in bounded memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any, Final
@@ -14,23 +11,32 @@ import numpy as np
 from tegula.arrays.array import Array
 from tegula.engine.reading.costs import element_bytes, reading_cost
 from tegula.errors import SelectionError, TegulaError, UnsupportedError
-from tegula.extracts.coordinates import coordinates_along
 from tegula.extracts.selections import parse_selection
 from tegula.extracts.values import array_to_json, to_json
 from tegula.extracts.windows import Window, window
-from tegula.extracts.writing import WRITERS, write_headed_csv
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open_table
 from tegula.jobs.statistics.statistics import statistics_of_blocks
-from tegula.server.consistency import Watch, Work
+from tegula.server.consistency import Work
 from tegula.server.content import Content
 from tegula.server.matching import ALL, Matching, Picked, Query, matching_cost, used_columns
 from tegula.tables.table import Table
 
-__all__ = ["COST", "Download", "download", "rows", "rows_work", "selection_statistics", "selection_statistics_work"]
+__all__ = [
+    "BLOCK",
+    "COST",
+    "part_of",
+    "rows",
+    "rows_work",
+    "selection_statistics",
+    "selection_statistics_work",
+    "table_at",
+]
 
 COST: Final = 2**25
 """Bytes of memory to hold while elements are read."""
+BLOCK: Final = 2**24
+"""The most bytes of a selection to read at once."""
 _MOST_ROWS: Final = 1000
 _MOST_COLUMNS: Final = 1000
 _MOST_CELLS: Final = 100_000
@@ -38,14 +44,11 @@ _MOST_BYTES: Final = 2**24  # of the rows in memory
 _LONGEST_CELL: Final = 2000  # letters
 _MOST_ITEMS: Final = 64  # in a cell that is an array
 _MOST_STATISTICS: Final = 2**28
-_BLOCK: Final = 2**24
-_FIRST: Final = 2**18  # bytes that are read before the answer begins
-_TYPES: Final = {"npy": "application/octet-stream", "csv": "text/csv; charset=utf-8", "json": "application/json"}
 
 Json = dict[str, Any]
 
 
-def _table_at(content: Content, path: str) -> Table | Array:
+def table_at(content: Content, path: str) -> Table | Array:
     """Return the table at a path, even in a format without tables; or an array with rows."""
     node = content.open(path)
     if isinstance(node, Group):
@@ -107,7 +110,7 @@ def rows_work(
     matching: Matching,
 ) -> Work[Json]:
     """Return the work of `rows`; also raises `ConflictError` if the table is being replaced."""
-    node = _table_at(content, path)
+    node = table_at(content, path)
     start, stop = max(0, start), start + _MOST_ROWS if stop is None else min(max(start, stop), start + _MOST_ROWS)
     sources = _columns(node, columns)
     width = max(1, sum(prod(shape) * element_bytes(dtype) for dtype, shape in sources.values()))
@@ -195,9 +198,10 @@ def _cell(value: Any) -> Any:
     return value
 
 
-def _window(node: Array | Table | Picked, selection: str, *, decodes: bool = False) -> Window:
+def part_of(node: Array | Table | Picked, selection: str, *, decodes: bool = False) -> Window:
+    """Return the window of a selection as text; all elements if it is empty."""
     parts = parse_selection(selection) if selection.strip() else (...,)
-    return window(node, parts, block_bytes=_BLOCK, decodes=decodes)
+    return window(node, parts, block_bytes=BLOCK, decodes=decodes)
 
 
 def selection_statistics(content: Content, path: str, selection: str) -> Json:
@@ -229,7 +233,7 @@ def selection_statistics_work(content: Content, path: str, selection: str) -> Wo
         raise SelectionError(
             "statistics are computed for one array; name an array or a column in the path", path=f"/{path}"
         )
-    part = _window(node, selection)
+    part = part_of(node, selection)
     nbytes = prod(part.shape) * element_bytes(part.dtype)
     if nbytes > _MOST_STATISTICS:
         raise UnsupportedError(f"the selection has {nbytes} bytes; at most {_MOST_STATISTICS} are measured at once")
@@ -240,98 +244,3 @@ def selection_statistics_work(content: Content, path: str, selection: str) -> Wo
         return {**to_json(result.as_dict()), "path": path, "selection": selection, "shape": [*part.shape]}
 
     return Work(COST + reading_cost(node.stored, part.axes), partial(watch.guard, run))
-
-
-@dataclass(frozen=True, slots=True)
-class Download:
-    """A selection as a file: its first bytes, and further ones if there are any, block by block."""
-
-    name: str
-    media_type: str
-    size: int | None
-    first: bytes
-    blocks: Iterator[bytes] | None
-
-
-def download(
-    content: Content,
-    path: str,
-    selection: str,
-    format: str,
-    query: Query = ALL,
-    matching: Matching | None = None,
-    *,
-    heads: bool = False,
-) -> Work[Download]:
-    """Return the work that begins a file of a selection; reading each further block takes as much memory.
-
-    With a query, the selection is one of the rows that match it, in its order. With `heads`, values are decoded, and
-    csv of arrays has their coordinates in its first column and line. If the nodes are replaced later, the iterator
-    raises `ConflictError`.
-
-    Raises
-    ------
-    NotFoundError, SelectionError, UnsupportedError
-        If there is no such node, selection or format, or the format can't hold the values.
-
-    Examples
-    --------
-    >>> import tegula
-    >>> g = tegula.create_group({})
-    >>> g["x"] = [[1, 2], [3, 4]]
-    >>> file = download(Content(g), "x", ":, 1", "csv").run()
-    >>> file.name, file.first, file.blocks
-    ('x.csv', b'2\\n4\\n', None)
-    """
-    if format not in _TYPES:
-        raise SelectionError(f"the format must be one of {', '.join(_TYPES)}, not {format!r:.40}")
-    node = content.open(path)
-    if isinstance(node, Group):
-        node = _table_at(content, path)
-    arrays = [node] if isinstance(node, Array) else [node[name] for name in node.names]
-    used = used_columns(node, query) if query else []
-    watch = content.watch(node, *(arrays if isinstance(node, Table) else ()))
-    whole = None if query else _window(node, selection, decodes=heads)
-    has_heads = heads and format == "csv" and isinstance(node, Array) and whole is not None
-    write = _headed(content, whole) if has_heads else WRITERS[format]
-    last = path.rpartition("/")[2] or node.name or "values"
-
-    def run() -> Download:
-        if whole is None:
-            found = watch.guard(lambda: (matching or Matching()).find(path, node, query, watch))
-            part = _window(Picked(node, found.numbers), selection)
-        else:
-            part = whole
-        pieces = _watched(write(part), watch)
-        first, size, is_all = b"", None, False
-        while len(first) < _FIRST and not is_all:  # errors before the first bytes are answers of their own
-            piece = next(pieces, None)
-            is_all = piece is None
-            if format == "npy" and not first and piece is not None:  # the header
-                size = len(piece) + prod(part.shape) * part.dtype.itemsize
-            first = b"".join((first, piece or b""))
-            is_all = is_all or len(first) == size
-        return Download(f"{last}.{format}", _TYPES[format], size, first, None if is_all else pieces)
-
-    # a table reads its columns one after another
-    axes = () if whole is None else whole.axes
-    cost = 3 * _BLOCK + max((reading_cost(array.stored, axes) for array in arrays), default=0)
-    return Work(cost + (matching_cost(used) if query else 0), run)
-
-
-def _headed(content: Content, part: Window) -> Callable[[Window], Iterator[bytes]]:
-    """Return a writer of csv with the coordinates of an array: those that are served."""
-    node = part.array
-    assert isinstance(node, Array)
-    kept = [(axis, indices) for axis, indices in enumerate(part.axes) if isinstance(indices, range)]
-    along = [coordinates_along(node, axis, indices, content.root.path) for axis, indices in kept]
-    known = node.dimension_names or ()
-    names = [(known[axis] if axis < len(known) else None) or f"axis {axis}" for axis, _ in kept]
-    return partial(write_headed_csv, name=node.name or "value", along=along, names=names)
-
-
-def _watched(pieces: Iterator[bytes], watch: Watch) -> Iterator[bytes]:
-    """Yield the pieces; raise `ConflictError` if the nodes are no longer those of the start."""
-    with closing(pieces):  # type: ignore[type-var]  # a generator
-        while (piece := watch.guard(partial(next, pieces, None))) is not None:
-            yield piece

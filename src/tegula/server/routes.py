@@ -16,7 +16,7 @@ from tegula.engine.concurrency.pool import awaited
 from tegula.engine.stored.array import physical_memory
 from tegula.errors import ConflictError, NotFoundError, SelectionError
 from tegula.runtime.executors import release
-from tegula.server import extracting, facts, pages
+from tegula.server import downloading, extracting, facts, pages
 from tegula.server.budget import Budget
 from tegula.server.consistency import Work
 from tegula.server.content import CAST_PREFIX, ComputedValue, Content, split_cast
@@ -241,14 +241,14 @@ class Routes:
         await request.hold(self._downloads, extracting.COST)  # for blocks that wait for the client
         cost = 0
 
-        def plan() -> Work[extracting.Download]:
+        def plan() -> Work[downloading.Download]:
             nonlocal cost
             heads = "heads" in asked
-            work = extracting.download(self.content, path, selection, format, query, self._matching, heads=heads)
+            work = downloading.download(self.content, path, selection, format, query, self._matching, heads=heads)
             cost = work.cost
             return work
 
-        file: extracting.Download = await self._consistent(request, plan)
+        file: downloading.Download = await self._consistent(request, plan)
         name = "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in file.name)
         ascii_name = name.encode("ascii", "replace").decode().replace("?", "_")
         headers = {"content-type": file.media_type, "content-disposition": f'attachment; filename="{ascii_name}"'}
