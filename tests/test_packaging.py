@@ -28,6 +28,8 @@ def test_all_parts_have_one_version():
     declared = load("pyproject.toml")["project"]["version"]
     kernel = load("rust/Cargo.toml")["workspace"]["package"]["version"]
     locked = {package["name"]: package["version"] for package in load("rust/Cargo.lock")["package"]}
+    site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert f"copyright: tegula {declared}\n" in site  # the foot of each page
     assert {declared, kernel, locked["tegula-kernel"], locked["tegula-python"]} == {tegula.__version__}
 
 

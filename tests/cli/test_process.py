@@ -150,10 +150,11 @@ def test_an_interrupt_while_the_program_is_imported_ends_with_130(monkeypatch):
 
 
 @pytest.mark.slow
-def test_an_interrupt_says_how_to_go_on(tmp_path):
+@pytest.mark.parametrize(("operation", "advice"), [("convert", "convert … --resume"), ("sync", "sync …\n")])
+def test_an_interrupt_says_how_to_go_on(tmp_path, operation, advice):
     array = tegula.create_array(tmp_path / "old.zarr", shape=(3000, 3000), chunks=(30, 30), dtype="f8", codecs="none")
     array[...] = np.random.default_rng(0).random(array.shape)
-    line, options = command("convert", "old.zarr", "new.zarr", "--chunks", "40,40", "--codecs", "lzma", cwd=tmp_path)
+    line, options = command(operation, "old.zarr", "new.zarr", "--chunks", "40,40", "--codecs", "lzma", cwd=tmp_path)
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
     with process:
         until(lambda: len([*(tmp_path / "new.zarr").glob("**/c/*/*")]) > 20)
@@ -161,7 +162,7 @@ def test_an_interrupt_says_how_to_go_on(tmp_path):
         out, error = process.communicate(timeout=120)
     assert process.returncode == 130
     assert out == b""
-    assert "tegula: interrupted: go on with: tegula convert … --resume" in error.decode()
+    assert f"tegula: interrupted: go on with: tegula {advice}" in error.decode()
 
 
 @pytest.mark.slow
@@ -216,7 +217,9 @@ def test_help_is_wrapped_and_not_cut_off(width):
     *texts, remaining = printed.split("\f")
     assert (len(texts), remaining) == (len(commands), "")
     for text in texts:
-        assert max(map(len, text.splitlines())) <= int(width)
+        wrapped, _, examples = text.partition("\nExamples:\n")  # which stay whole, to be copied
+        assert max(map(len, wrapped.splitlines())) <= int(width)
+        assert 0 < max(map(len, examples.splitlines())) <= 80
         _usage, _, below = text.partition("\n\n")
         assert not [line for line in below.splitlines() if line.rstrip().endswith(("…", "..."))], text
         assert "\x1b" not in text

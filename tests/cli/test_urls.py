@@ -36,6 +36,8 @@ COMMANDS: dict[str, list[list[str]]] = {
     "references": [["{x}", "{new}.json"], ["{g}", "{new}.parq", "--form", "parquet"]],
     "downsample": [["{image}", "{new}"], ["{image}", "{g}::deep", "--factors", "3"]],
     "compare": [["{x}", "{x}"]],
+    "sync": [["{x}", "{new}"], ["{g}::y", "{new}2"]],
+    "diff": [["{x}", "{x}"], ["{g}", "{new}"]],
     "checksum": [["{g}"], ["{g}::y", "--quiet"]],
     "check": [["{g}"], ["{g}", "--repair"]],
     "jobs": [["list", "{g}"]],

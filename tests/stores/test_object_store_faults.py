@@ -218,11 +218,15 @@ def test_a_server_that_never_answered_is_given_up_sooner(s3_server: Any, reason:
     store = open_url(bucket.url, bucket.options)
     for answered in (False, True):
         store.requests.answered, store.requests.retries = answered, Counting(9)
+        store.requests.given_up = False
         store.requests.once = lambda action: failure_of(OSError(reason))
         pauses.clear()
         with pytest.raises(StoreError, match=r"refused|resolved"):
             store.get("a")
         assert len(pauses) == (10 if answered else requests)
+        with pytest.raises(StoreError, match=r"refused|resolved"):
+            store.get("b")
+        assert len(pauses) == (20 if answered else requests + 1)  # the address is not tried at length again
     del store.requests.once
     store.requests.answered = False
     assert store.get("a") is None

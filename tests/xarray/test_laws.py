@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import tegula
@@ -98,6 +98,7 @@ def assert_same(one: xr.Dataset, two: xr.Dataset) -> None:
 
 @settings(max_examples=15)
 @given(ds=datasets(), zarr_format=st.sampled_from([2, 3]), decode=st.booleans())
+@example(ds=xr.Dataset({"v0": ((), np.array("85", object))}), zarr_format=2, decode=False)
 def test_both_engines_read_the_same(
     ds: xr.Dataset, zarr_format: Any, decode: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

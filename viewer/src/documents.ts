@@ -12,6 +12,7 @@ export interface Document {
   readonly shape: readonly number[];
   readonly data_type: string | { readonly name: string; readonly configuration?: Readonly<Record<string, unknown>> };
   readonly chunk_grid: { readonly name: string; readonly configuration: { readonly chunk_shape: readonly number[] } };
+  readonly chunk_key_encoding?: Codec | string;
   readonly codecs: readonly (Codec | string)[];
   readonly fill_value: unknown;
   readonly attributes?: Attributes;
@@ -77,8 +78,9 @@ export function castFor(document: Document): string | null {
   if (!NUMBERS.includes(name)) return "float32";
   if (name === "float16" && !("Float16Array" in globalThis)) return "float32";
   const plainFill = typeof document.fill_value !== "string" || !document.fill_value.startsWith("0x");
-  const known = plainFill && document.codecs.every((codec) => isKnown(codec));
-  if (known) return null;
+  const keys = document.chunk_key_encoding ?? "default";
+  const plainKeys = ["default", "v2"].includes(typeof keys === "string" ? keys : keys.name);
+  if (plainFill && plainKeys && document.codecs.every((codec) => isKnown(codec))) return null;
   return name === "bool" ? "uint8" : name === "float16" ? "float32" : name;
 }
 

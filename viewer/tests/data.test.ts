@@ -118,6 +118,10 @@ test("what a browser can't read is asked for in another type", () => {
     ]);
   assert.equal(castFor(sharded("end")), null);
   assert.equal(castFor(sharded("start")), "uint8");
+  const keyed = (chunk_key_encoding: unknown): never =>
+    ({ ...(document("int32") as object), chunk_key_encoding }) as never;
+  assert.equal(castFor(keyed({ name: "v2", configuration: { separator: "/" } })), null);
+  assert.equal(castFor(keyed({ name: "zarrs.default_suffix", configuration: { suffix: ".tiff" } })), "int32");
   assert.equal(isNumeric(document("string")), false);
   assert.equal(isNumeric(document({ name: "struct" })), false);
 });

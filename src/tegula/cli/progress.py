@@ -45,7 +45,7 @@ def progress_line(
     sizes : callable, optional
         Returns the bytes to process by path, if they are not those of the arrays in the nodes.
     command : str
-        The command that goes on after an interruption with the option ``--resume``, which is said then.
+        The command that goes on after an interruption, with the option that it needs, which is said then.
     earlier : callable
         Returns what an earlier run has done, by array: the line begins there, and its rate does not count it.
 
@@ -175,7 +175,7 @@ def _line(quiet: bool, command: str) -> Iterator[_Line | None]:
     except KeyboardInterrupt:
         parts = [] if line is None or line.percent is None else [f"{line.percent} % done"]
         if command:
-            parts.append(f"go on with: tegula {command} … --resume")
+            parts.append(f"go on with: tegula {command}")
         print_message("interrupted", "; ".join(parts) or "the work is not complete")
         raise
 

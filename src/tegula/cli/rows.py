@@ -68,9 +68,9 @@ def window_of_rows(node: Array | Table, target: str, rows: slice, *, raw: bool) 
     return part
 
 
-def kind_of_rows(node: Array | Table, number: int) -> str:
-    """Return a number of rows as text."""
-    return f"{number:,} more along the first axis" if len(node.shape) > 1 else counted(number, "row")
+def kind_of_rows(node: Array | Table, number: int, where: str) -> str:
+    """Return as text how many rows are not printed: ``"more"`` or ``"earlier"`` ones."""
+    return f"{number:,} {where} along the first axis" if len(node.shape) > 1 else counted(number, f"{where} row")
 
 
 def as_text(values: np.ndarray[Any, Any], *, with_names: bool = True) -> str:

@@ -6,6 +6,7 @@ several bytes, and a filter of numcodecs without the data type of its input.
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import json
 from collections.abc import Mapping, Sequence
@@ -221,7 +222,10 @@ def _required_by_numcodecs(name: str) -> list[str]:
     kind = registry.codec_registry.get(plain)
     if kind is None:
         if plain not in getattr(registry, "entries", ()):  # entry points, which numcodecs imports on first use
-            raise UnsupportedError(f"no codec {plain!r:.80} is registered with numcodecs", field="codecs", codec=name)
+            known = [*_OF_ZARR3, *registry.codec_registry]
+            close = difflib.get_close_matches(plain, known, 1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise UnsupportedError(f"no codec {plain!r:.80} is known{hint}", field="codecs", codec=name)
         return []
     try:
         parameters = inspect.signature(kind).parameters.values()

@@ -246,8 +246,9 @@ def fill_of(metadata: ArrayMetadata, way: str) -> Fill | None:
     data_type = metadata.data_type
     if data_type.numpy.names is not None or data_type.numpy.kind == "V" or data_type.variable == "object":
         return None
-    if way == "fill_value" and metadata.fill_value is not None:
-        return metadata.fill_value
+    fill = metadata.fill_value
+    if way == "fill_value" and fill is not None and not (data_type.variable and fill.item() is None):
+        return fill
     return fill_of_attribute(metadata.attributes.get(FILL), data_type)
 
 

@@ -28,7 +28,7 @@ def test_head_prints_the_first_rows_of_an_array(tmp_path: Path) -> None:
     assert json.loads(run(tmp_path / "x", "-n", 2, "--json").stdout) == [[0, 1], [2, 3]]
     assert run(tmp_path / "x", "-n", 99).stdout.splitlines()[-1] == " [38 39]]"
     tegula.save(tmp_path / "one", np.arange(3))
-    assert run(tmp_path / "one", "-n", 2).stdout == "[0 1]\n... and 1 row\n"
+    assert run(tmp_path / "one", "-n", 2).stdout == "[0 1]\n... and 1 more row\n"
     tegula.save(tmp_path / "none", np.array(7))
     assert run(tmp_path / "none").stdout == "7\n"
     tegula.save(tmp_path / "times", np.array([5, 6]).view("M8"))
@@ -47,7 +47,7 @@ def test_head_prints_the_first_rows_of_a_table(tmp_path: Path) -> None:
     columns = {"day": np.arange(30), "name": [f"n {number}" for number in range(30)], "x": np.arange(30) / 2}
     tegula.create_table(tmp_path / "t", columns)
     lines = run(tmp_path / "t", "-n", 2).stdout.splitlines()
-    assert lines == ["day  name    x", "  0  n 0   0.0", "  1  n 1   0.5", "... and 28 rows"]
+    assert lines == ["day  name    x", "  0  n 0   0.0", "  1  n 1   0.5", "... and 28 more rows"]
     assert json.loads(run(tmp_path / "t", "-n", 1, "--json").stdout) == [{"day": 0, "name": "n 0", "x": 0.0}]
 
 

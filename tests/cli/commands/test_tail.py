@@ -33,12 +33,12 @@ def test_tail_prints_the_last_rows_of_an_array(tmp_path: Path) -> None:
     tegula.save(tmp_path / "x", np.arange(40).reshape(20, 2))
     lines = run("tail", tmp_path / "x").stdout.splitlines()
     assert len(lines) == 11
-    assert (lines[0], lines[1], lines[-1]) == ("10 more along the first axis, and ...", "[[20 21]", " [38 39]]")
+    assert (lines[0], lines[1], lines[-1]) == ("10 earlier along the first axis ...", "[[20 21]", " [38 39]]")
     assert json.loads(run("tail", tmp_path / "x", "-n", 2, "--json").stdout) == [[36, 37], [38, 39]]
     assert len(run("tail", tmp_path / "x", "-n", 99).stdout.splitlines()) == 20
-    assert run("tail", tmp_path / "x", "-n", 0).stdout == "20 more along the first axis, and ...\n[]\n"
+    assert run("tail", tmp_path / "x", "-n", 0).stdout == "20 earlier along the first axis ...\n[]\n"
     tegula.save(tmp_path / "one", np.arange(3))
-    assert run("tail", tmp_path / "one", "-n", 2).stdout == "1 row, and ...\n[1 2]\n"
+    assert run("tail", tmp_path / "one", "-n", 2).stdout == "1 earlier row ...\n[1 2]\n"
     tegula.save(tmp_path / "none", np.array(7))
     assert run("tail", tmp_path / "none").stdout == "7\n"
 
@@ -46,7 +46,7 @@ def test_tail_prints_the_last_rows_of_an_array(tmp_path: Path) -> None:
 def test_tail_prints_the_last_rows_of_a_table(tmp_path: Path) -> None:
     a_table(tmp_path / "t")
     lines = run("tail", tmp_path / "t", "-n", 2).stdout.splitlines()
-    assert lines == ["28 rows, and ...", "day  name     x", " 28  n 28  14.0", " 29  n 29  14.5"]
+    assert lines == ["28 earlier rows ...", "day  name     x", " 28  n 28  14.0", " 29  n 29  14.5"]
 
 
 def test_head_follows_up_to_a_number_of_rows(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from waves import WaveStore
 
 import tegula
 from tegula import CodecError, LocalStore, MemoryStore, StoreError, config
@@ -83,6 +84,25 @@ def test_leftovers_of_an_interrupted_shrink_are_cleared_on_growing(layout: dict[
     assert again.shape == (length,)
     again.resize(12)
     assert again[...].tolist() == [7] * length + [0] * (12 - length)
+
+
+@pytest.mark.parametrize("element", [(3, 0), (0, 3), (3, 3)])
+@pytest.mark.parametrize("place", [MemoryStore, WaveStore, Path])
+@pytest.mark.parametrize("chunks", [(4, 4), (2, 4), (8, 8)])
+def test_old_elements_on_any_side_of_the_corner_are_cleared_on_growing(
+    tmp_path: Path, place: Any, chunks: tuple[int, int], element: tuple[int, int]
+) -> None:
+    store = tmp_path if place is Path else place()
+    array = tegula.create_array(store, shape=(4, 4), chunks=chunks, dtype="i4", format="zarr2")
+    array[element] = 7
+    with pytest.MonkeyPatch.context() as patch:  # as if the shrink had been interrupted
+        patch.setattr(resizing, "cut_off", lambda *args: None)
+        array.resize(2, 2)
+    expected = np.zeros((4, 4), "i4")
+    expected[:2, :2] = array[...]
+    again = tegula.open_array(store, mode="r+")
+    again.resize(4, 4)
+    np.testing.assert_array_equal(again[...], expected)
 
 
 def test_writes_of_a_stale_handle_beyond_the_edge_are_cleared_on_growing(layout: dict[str, Any]) -> None:

@@ -190,6 +190,14 @@ def test_data_of_xarray_are_equal_after_a_conversion() -> None:
     assert (found.path, found.what, found.one, found.other) == ("a", "attributes", {"_FillValue": -9}, {})
 
 
+def test_a_fill_value_that_is_undefined_marks_nothing_as_missing() -> None:
+    options: dict[str, Any] = {"format": "zarr2", "fill_value": None, "dimension_names": ["x"]}
+    for dtype in (str, bytes):
+        store = tegula.MemoryStore()
+        assert tegula.create_array(store, shape=2, dtype=dtype, **options).conventions.fill is None
+        assert not tegula.compare(store, store).differences
+
+
 @pytest.mark.parametrize("value", ["x", b"x"], ids=repr)
 def test_text_that_is_missing_in_zarr2(value: Any) -> None:
     kind = type(value)

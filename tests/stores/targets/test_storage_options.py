@@ -94,6 +94,8 @@ TWO: dict[str, tuple[Callable[..., Any], str]] = {
     "convert": (tegula.convert, "target_storage_options"),
     "downsample": (tegula.downsample, "target_storage_options"),
     "compare": (tegula.compare, "second_storage_options"),
+    "sync": (tegula.sync, "target_storage_options"),
+    "diff": (tegula.diff, "target_storage_options"),
 }
 """Functions of two targets, and the argument with the options of the second."""
 

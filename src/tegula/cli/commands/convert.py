@@ -137,7 +137,7 @@ def convert(
             progress_line(
                 quiet,
                 node,
-                command="" if options["resume"] is None else "convert",
+                command="" if options["resume"] is None else "convert … --resume",
                 earlier=partial(done_at, target, path or "", options["target_storage_options"]) if resume else dict,
             ) as progress,
         ):

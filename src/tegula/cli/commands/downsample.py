@@ -71,7 +71,10 @@ def downsample(
     levels: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Number of levels to compute. [default: until one fits into a chunk]", show_default=False
+            metavar="N",
+            min=1,
+            help="Number of levels to compute. [default: until one fits into a chunk]",
+            show_default=False,
         ),
     ] = None,
     method: Annotated[_Method, typer.Option(help="How a block of elements becomes one element.")] = _Method.mean,
@@ -95,7 +98,7 @@ def downsample(
     chunks: Annotated[str | None, _encoding(metavar="N,N,...", help="Chunk shape. [default: as in SOURCE]")] = None,
     shards: Annotated[str | None, _encoding(metavar="N,N,...", help="Shard shape. [default: as in SOURCE]")] = None,
     codecs: Annotated[str | None, _encoding(metavar="NAME,...|JSON", help="Codecs. [default: as in SOURCE]")] = None,
-    name: Annotated[str, _encoding(help="Name of the pyramid in its metadata.")] = "",
+    name: Annotated[str, _encoding(metavar="NAME", help="Name of the pyramid in its metadata.")] = "",
     ome_version: Annotated[_Version, _encoding(help="Version of OME-Zarr of the metadata.")] = _Version.v05,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace what exists at TARGET, or the old levels.")
@@ -168,7 +171,7 @@ def downsample(
         def earlier() -> dict[str, Done]:
             return done_at(planned().target, "", options.get("target_storage_options")) if resume else {}
 
-        command = "" if options["resume"] is None else "downsample"
+        command = "" if options["resume"] is None else "downsample … --resume"
         with progress_line(quiet, sizes=sizes, command=command, earlier=earlier) as progress:
             pyramid = downsample_array(node, store, progress=progress, **options)
     if as_json:

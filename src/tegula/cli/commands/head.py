@@ -20,7 +20,9 @@ def head(
     target: Target,
     rows: Annotated[
         int | None,
-        typer.Option("-n", "--rows", min=0, help="The number of rows to print. [default: 10]", show_default=False),
+        typer.Option(
+            "-n", "--rows", metavar="N", min=0, help="The number of rows to print. [default: 10]", show_default=False
+        ),
     ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", help="Print all rows, or -n of them, and wait for those that are appended.")
@@ -50,4 +52,4 @@ def head(
     typer.echo(as_text(values))
     remaining = (node.shape[0] if node.shape else 0) - len(values) if values.ndim else 0
     if remaining > 0:
-        typer.echo(f"... and {kind_of_rows(node, remaining)}")
+        typer.echo(f"... and {kind_of_rows(node, remaining, 'more')}")

@@ -236,7 +236,9 @@ def _table_facts(table: Table) -> dict[str, Any]:
 
 def tree(
     target: Target,
-    depth: Annotated[int | None, typer.Option(min=0, show_default=False, help="The number of levels to show.")] = None,
+    depth: Annotated[
+        int | None, typer.Option(metavar="N", min=0, show_default=False, help="The number of levels to show.")
+    ] = None,
     as_json: AsJson = False,
     colour: Colour = Colours.auto,
     storage_option: StorageOptions = None,

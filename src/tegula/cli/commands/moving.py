@@ -77,7 +77,9 @@ def cp(
     earlier = partial(done_at, store, inner, options) if resume else dict
     with (
         _source(source, "r", storage_option) as (origin, origin_options),
-        byte_line(quiet, lambda: _stored(source, storage_option), "cp" if resume else "", earlier) as progress,
+        byte_line(
+            quiet, lambda: _stored(source, storage_option), "cp … --resume" if resume else "", earlier
+        ) as progress,
     ):
         report = copy(
             origin, store, path=inner, overwrite=overwrite, progress=progress,

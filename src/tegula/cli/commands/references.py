@@ -41,7 +41,13 @@ def references(
     form: Annotated[_Form, typer.Option(help="kerchunk writes JSON.")] = _Form.kerchunk,
     zarr_format: Annotated[
         int | None,
-        typer.Option(min=2, max=3, show_default=False, help="Format of the metadata. [default: 3 for Zarr v3, else 2]"),
+        typer.Option(
+            metavar="2|3",
+            min=2,
+            max=3,
+            show_default=False,
+            help="Format of the metadata. [default: 3 for Zarr v3, else 2]",
+        ),
     ] = None,
     path: Annotated[
         str, typer.Option(metavar="NAME", show_default=False, help="Path of SOURCE in the references.")

@@ -26,14 +26,21 @@ def serve(
     port: Annotated[
         int | None,
         typer.Option(
-            min=0, max=65535, show_default=False, help="The port; 0 for any. [default: the first free one from 8000 on]"
+            metavar="N",
+            min=0,
+            max=65535,
+            show_default=False,
+            help="The port; 0 for any. [default: the first free one from 8000 on]",
         ),
     ] = None,
-    host: Annotated[str, typer.Option(help="The address to listen on; 0.0.0.0 for all of this machine.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="The address to listen on; 0.0.0.0 for all of this machine.")
+    ] = "127.0.0.1",
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     token: Annotated[
         str | None,
         typer.Option(
+            metavar="SECRET",
             envvar="TEGULA_TOKEN",
             show_default=False,
             show_envvar=True,
@@ -61,13 +68,13 @@ def serve(
         origins = tuple(allow_origin or ())
         with start(node, host=host, port=port, token=token, allow_origins=origins, open_browser=open_browser) as server:
             try:
+                server.on_refused(_tell_of)  # before others know the address
                 if as_json:
                     print_json({"target": redacted(target), "url": server.open_url})
                 else:
                     print_line(f"serving {redacted(target)} at {server.open_url}")
                 if not origins:
                     typer.echo(_of_viewers(), err=True)
-                server.on_refused(_tell_of)
                 typer.echo("press Ctrl-C to stop", err=True)
                 server.wait()
             except KeyboardInterrupt:

@@ -103,7 +103,7 @@ def sync(
     while True:
         with (
             open_target(source, "r", storage_option, allow_pickle=allow_pickle, missing_chunks=missing_chunks) as node,
-            progress_line(quiet, node) as progress,
+            progress_line(quiet, node, command="" if dry_run else "sync …") as progress,
         ):
             report = sync_nodes(node, target, progress=progress, **options)
         if watch is None or not report.is_same or not report.ok:

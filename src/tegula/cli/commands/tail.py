@@ -16,7 +16,7 @@ __all__ = ["tail"]
 
 def tail(
     target: Target,
-    rows: Annotated[int, typer.Option("-n", "--rows", min=0, help="The number of rows to print.")] = 10,
+    rows: Annotated[int, typer.Option("-n", "--rows", metavar="N", min=0, help="The number of rows to print.")] = 10,
     follow: Annotated[
         bool, typer.Option("-f", "--follow", help="Go on with the rows that are appended, until Ctrl-C.")
     ] = False,
@@ -45,5 +45,5 @@ def tail(
         print_json(array_to_json(values))
         return
     if first:
-        typer.echo(f"{kind_of_rows(node, first)}, and ...")
+        typer.echo(f"{kind_of_rows(node, first, 'earlier')} ...")
     typer.echo(as_text(values))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from functools import partial
 from math import prod
@@ -140,21 +140,24 @@ def make_room(
     # the new chunks must be clear up to their ends, since the array may later grow within the last ones
     ends = tuple(end if n in growing else size for n, (size, end) in enumerate(zip(shape, ends_of(grid, shape))))
     start = tuple(max(old, known) if n == axis else old for n, old in enumerate(before))
-    boxes = {chunks_of(grid, box): box for box in _difference(ends, start)}
+    boxes: dict[Box, list[Box]] = {}  # several may lie in the same chunks, those that the old corner is in
+    for box in _difference(ends, start):
+        boxes.setdefault(chunks_of(grid, box), []).append(box)
     if _is_listed(array, boxes, grid.counts(before)):
         cut_off(array, path, holds=holds)
         if reach is not None:
             reach.extend(axis, _EVERYWHERE)
         return
-    boxes = {part: box for part, box in boxes.items() if grown.executor.may_hold_chunks(grown, part)}
-    if boxes:
+    parts = [part for part in boxes if grown.executor.may_hold_chunks(grown, part)]
+    if parts:
         # it extends beyond the array as the document has it
         enlarged = replace(grown, metadata=replace(grown.metadata, shape=ends), document=None, shared={})
-        small = _number(boxes.values()) * array.dtype.itemsize <= _SMALL
+        new = [box for part in parts for box in boxes[part]]
+        small = _number(new) * array.dtype.itemsize <= _SMALL
         if array.store.is_remote:
-            _make_room_remote(array, enlarged, boxes, small, path, holds)
-        elif not (small and all(_is_blank(enlarged, box) for box in boxes.values())):
-            keys = ((coords, array.key(coords)) for part in boxes for coords in cells(part))
+            _make_room_remote(array, enlarged, parts, new if small else None, path, holds)
+        elif not (small and all(_is_blank(enlarged, box) for box in new)):
+            keys = ((coords, array.key(coords)) for part in parts for coords in cells(part))
             _clear(array, path, holds, ((coords, key) for coords, key in keys if array.store.exists(key)))
     if reach is not None:
         reach.extend(axis, ends[axis])
@@ -163,24 +166,24 @@ def make_room(
 def _make_room_remote(
     array: StoredArray,
     grown: StoredArray,
-    boxes: Mapping[Box, Box],
-    small: bool,
+    parts: Iterable[Box],
+    boxes: Iterable[Box] | None,
     path: str,
     holds: Holds | None,
 ) -> None:
     """Do what `make_room` does in a remote store: look at all chunks in one wave, then clear old elements.
 
-    The shape of `grown` extends to the ends of its last chunks.
+    The shape of `grown` extends to the ends of its last chunks; `boxes` are the new elements, if they are few.
     """
     grid, before, shape = grown.metadata.grid, array.metadata.shape, grown.metadata.shape
-    keys = {array.key(coords): coords for part in boxes for coords in cells(part)}
+    keys = {array.key(coords): coords for part in parts for coords in cells(part)}
     counts = grid.counts(before)
     across = [all(n < count for n, count in zip(coords, counts)) for coords in keys.values()]
     if not fits(array, sum(across)):
         _clear(array, path, holds, ((coords, key) for key, coords in keys.items()))
         return
     # a chunk that holds elements of the array is read, since it will be changed; for other chunks a lookup is enough
-    looked_up = look_up(array.store, keys, [None if small or is_across else (0, 0) for is_across in across])
+    looked_up = look_up(array.store, keys, [None if boxes is not None or is_across else (0, 0) for is_across in across])
     stored = {key: raw for key, (raw, _) in looked_up.items() if raw is not None}
     if not stored:
         return
@@ -188,7 +191,7 @@ def _make_room_remote(
     copy = replace(grown, store=MemoryStore(stored), document=None, shared={})
     edges = [*_difference(tuple(map(min, shape, ends_of(grid, before))), before)]
     is_outside = any(key in stored and not is_across for key, is_across in zip(keys, across))
-    if (is_outside and not small) or not all(_is_blank(copy, box) for box in (boxes.values() if small else edges)):
+    if (is_outside and boxes is None) or not all(_is_blank(copy, box) for box in (edges if boxes is None else boxes)):
         _clear(array, path, holds, ((keys[key], key) for key in stored))
 
 

@@ -75,6 +75,10 @@ class Job:
             self._check_sources()
         for rules, names, count in self._misfits.values():
             self._report.notes.setdefault("", []).append(rules.misfit(count, names))
+        self._consolidate()
+
+    def _consolidate(self) -> None:
+        """Write the consolidated metadata of groups."""
         if not self._run.dry_run and not self._report.units_left:
             for name in reversed(self._to_consolidate):
                 group = open_node(self._store, self._arrays.path_of(name), self._layout.fmt.name, read_only=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from math import prod
@@ -81,6 +81,8 @@ class SyncJob(ArrayJob):
         The entries of the report, by path below the source.
     unfinished : dict of str to int
         By path, how many units of an array are left to other parts.
+    before_change : callable
+        Called before anything of an array is written.
     pieces_found : dict of str to (bool, Piece)
         In a dry run, by path, whether chunks of the array are to be transferred, and its units.
     """
@@ -93,6 +95,7 @@ class SyncJob(ArrayJob):
         self.synced: dict[str, SyncedArray] = {}
         self.unfinished: dict[str, int] = {}
         self.pieces_found: dict[str, tuple[bool, Piece]] = {}
+        self.before_change: Callable[[], None] = lambda: None
         self._replaced = set[str]()  # arrays that take the place of another node
 
     def array(
@@ -126,6 +129,8 @@ class SyncJob(ArrayJob):
         else:
             if change.overwritten and not self.force:
                 raise would_overwrite(" and ".join(change.overwritten), location_of(self.store, path))
+            if not change.is_nothing:
+                self.before_change()
             if change.action == "replaced":
                 if self.run.ledger.lasts:
                     raise UnsupportedError(

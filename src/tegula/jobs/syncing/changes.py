@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from tegula.engine import StoredArray
 from tegula.engine.concurrency.pool import gather
 from tegula.engine.copying.chunk_copies import part_of, stores_all
 from tegula.engine.copying.chunks import copier_of
+from tegula.engine.documents.finding import children
 from tegula.errors import TegulaError
 from tegula.jobs.plans import digest
 from tegula.jobs.rewriting.array_job import Prepared
@@ -30,16 +32,29 @@ from tegula.metadata.json_values import equal_json
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
 from tegula.stores import Store
 from tegula.stores.capabilities import StateListing, state_in
+from tegula.tables.columns import ORDER
 
 __all__ = [
-    "ANY_DOCUMENTS", "Action", "Change", "attribute_changes", "change_of", "copies_whole_chunks", "digest_of_documents",
-    "in_batches", "listed_target", "states_now",
+    "ANY_DOCUMENTS",
+    "Action",
+    "Change",
+    "attribute_changes",
+    "change_of",
+    "copies_whole_chunks",
+    "digest_of_attributes",
+    "digest_of_documents",
+    "foreign_at",
+    "in_batches",
+    "is_node",
+    "listed_target",
+    "states_now",
 ]  # fmt: skip
 
 Action = Literal["new", "changed", "same", "replaced"]
 Coords = tuple[int, ...]
 ANY_DOCUMENTS: Final = "*"
 """Stands among the digests of documents for those that a sync was about to write."""
+_OTHER_DOCUMENTS: Final = "documents that others have changed"
 _NAMED: Final = 3  # chunks that a message names
 _PAIRS: Final = 2**16  # chunks of one side, of which each touches some of the other
 
@@ -193,6 +208,63 @@ def attribute_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[st
     return found | dict.fromkeys((name for name in old if name not in new), "deleted")
 
 
+# --- what others have changed
+
+
+def _has_other_documents(node: NodeMetadata, found: Remembered) -> bool:
+    return digest_of_documents(node) not in found.documents and ANY_DOCUMENTS not in found.documents
+
+
+def _named(chunks: Table, known: Remembered) -> list[str]:
+    """Return in words which of some chunks others have changed; those that a sync was about to write are its own."""
+    chunks = chunks[~are_in(chunks, known.targets.coords[known.targets.states == 0])]
+    if not len(chunks):
+        return []
+    some = ", ".join(str(tuple(row)) for row in chunks[:_NAMED].tolist())
+    more = f" and {len(chunks) - _NAMED} more" if len(chunks) > _NAMED else ""
+    return [f"the chunk{'s' if len(chunks) > 1 else ''} {some}{more} that others have changed"]
+
+
+def digest_of_attributes(attributes: Mapping[str, Any]) -> str:
+    """Return a digest of the attributes of a group, of which the order of columns is no part."""
+    own = {name: value for name, value in attributes.items() if name != ORDER}
+    return digest(json.dumps(own, sort_keys=True, default=repr).encode())
+
+
+def is_node(store: Store, path: str) -> bool:
+    """Return whether there is a node, even one that can't be read."""
+    try:
+        return engine.read_node(store, path) is not None
+    except TegulaError:
+        return True
+
+
+def foreign_at(store: Store, path: str) -> str:
+    """Return what others have made or changed at or below a path of the target; ``""`` if that is nothing."""
+    found = Memory(store, path).read()
+    if found is None:
+        return "a node that no sync has made"
+    try:
+        node = engine.read_metadata(store, path)
+    except TegulaError:
+        return "a node that others have changed"
+    if isinstance(node, ArrayMetadata):
+        if not found.is_complete:
+            return ""
+        if _has_other_documents(node, found):
+            return _OTHER_DOCUMENTS
+        with suppress(TegulaError):
+            there = listed_target(engine.stored_array(store, path, node))
+            if there.coords.shape[1] == found.targets.coords.shape[1]:
+                return " and ".join(_named(differences(there, found.targets), found))
+        return _OTHER_DOCUMENTS
+    if node is not None and found.is_complete and digest_of_attributes(node.attributes) not in found.documents:
+        return "attributes of the group that others have written"
+    prefix = f"{path}/" if path else ""
+    members = [child[:-1] for child in children(store, prefix) if is_node(store, child[:-1])]
+    return next(filter(None, gather(partial(foreign_at, store), members, store.concurrency)), "")
+
+
 class _Finding:
     """Finds the change of one array."""
 
@@ -223,11 +295,17 @@ class _Finding:
         self.fills = stores_all(self.target) or not same_fill(source, planned.draft, planned.target.precision)
 
     def _is_of_another(self, known: Remembered) -> bool:
-        """Return whether no chunk is as it was left, so that the memory was copied along with a mirror."""
+        """Return whether no chunk is as it was left, so that the memory was copied along with a mirror.
+
+        The same holds for one that does not fit the array it claims to be of.
+        """
         targets = known.targets
-        if not known.is_complete or not len(targets) or targets.coords.shape[1] != self.there.coords.shape[1]:
+        ndims = [self.source.ndim, self.there.coords.shape[1]]
+        if [known.sources.coords.shape[1], targets.coords.shape[1]] != ndims:
+            return known.described == self.described
+        if not known.is_complete or not targets.states.all():  # a sync was about to write some
             return False
-        return not (targets.at(self.there.coords) == self.there.states).any() and len(self.there) > 0
+        return not (targets.at(self.there.coords) == self.there.states).any() and len(targets) > 0 < len(self.there)
 
     def change(self) -> Change:
         """Compare everything."""
@@ -293,22 +371,15 @@ class _Finding:
                 return "same"
             if found is None:
                 self.overwritten.append("a node that no sync has made")
-            elif isinstance(node, ArrayMetadata) and found.is_complete:
-                self._check_documents(node, found)
-                with suppress(TegulaError):
-                    stored = engine.stored_array(self.memory.store, self.planned.draft.path, node)
-                    self._name(differences(listed_target(stored), found.targets), found)
+            elif foreign := foreign_at(self.memory.store, self.planned.draft.path):
+                self.overwritten.append(foreign)
             self.why.append("the array was replaced, or has other chunks, codecs or elements")
             return "replaced"
         assert found is not None
         self.known = found
-        if found.is_complete:
-            self._check_documents(node, found)
+        if found.is_complete and _has_other_documents(node, found):
+            self.overwritten.append(_OTHER_DOCUMENTS)
         return "same"
-
-    def _check_documents(self, node: NodeMetadata, found: Remembered) -> None:
-        if digest_of_documents(node) not in found.documents and ANY_DOCUMENTS not in found.documents:
-            self.overwritten.append("documents that others have changed")
 
     def _adopts(self, node: ArrayMetadata) -> bool:
         """Take over an array that a sync has not made, but that stores the same: compare the values."""
@@ -339,17 +410,8 @@ class _Finding:
         known = self.known
         different = differences(self.there, known.targets)
         if known.is_complete and len(different):
-            own = known.targets.coords[known.targets.states == 0]  # a sync was about to write them
-            self._name(different[~are_in(different, own)], known)
+            self.overwritten += _named(different, known)
         return different
-
-    def _name(self, chunks: Table, known: Remembered) -> None:
-        """Note chunks that others have changed."""
-        chunks = chunks[~are_in(chunks, known.targets.coords[known.targets.states == 0])]
-        if len(chunks):
-            some = ", ".join(str(tuple(row)) for row in chunks[:_NAMED].tolist())
-            more = f" and {len(chunks) - _NAMED} more" if len(chunks) > _NAMED else ""
-            self.overwritten.append(f"the chunk{'s' if len(chunks) > 1 else ''} {some}{more} that others have changed")
 
     def _explain(self, changed: Table) -> None:
         known = self.known

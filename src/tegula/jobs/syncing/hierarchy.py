@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import json
+import _thread
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from tegula import engine
 from tegula.arrays.array import Array
-from tegula.engine.concurrency.pool import gather
-from tegula.engine.documents.finding import children
+from tegula.engine.documents.finding import SYNC_DIRECTORY, children
 from tegula.engine.nodes.deleting import delete_node
 from tegula.errors import ConflictError, NotFoundError, TegulaError
+from tegula.hierarchy.consolidating import has_consolidated
 from tegula.hierarchy.group import Group
-from tegula.jobs.plans import digest
 from tegula.jobs.rewriting.hierarchy import Job
 from tegula.jobs.syncing.array_job import OverwritingError, SyncJob, would_overwrite
-from tegula.jobs.syncing.changes import attribute_changes
+from tegula.jobs.syncing.changes import attribute_changes, digest_of_attributes, foreign_at, is_node
 from tegula.jobs.syncing.memory import Memory, Remembered
 from tegula.jobs.syncing.states import no_chunks
-from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
+from tegula.metadata.nodes import GroupMetadata
 from tegula.runtime.frozen import replace as frozen_replace
 from tegula.stores.targets.paths import location_of
 from tegula.tables.columns import ORDER
@@ -54,15 +53,45 @@ class Syncing(Job):
         self.refused: list[OverwritingError] = []
         self.is_changing = False
         self._delete, self._seen, self._containers = delete, set[str](), dict[str, bool]()
-        self._documents_changed = False
+        self._had_consolidated = set[str]()
+        self._marker = f"{arrays.path_of('')}/{SYNC_DIRECTORY}/stale".lstrip("/")
+        self._is_marked, self._marking = False, _thread.allocate_lock()
+        arrays.before_change = self._mark
 
     @property
     def _force(self) -> bool:
         return self._arrays.force
 
-    def _hierarchy(self, root: Group | Table) -> None:
-        super()._hierarchy(root)
+    # --- consolidated metadata
+
+    def _consolidated(self, node: Group | Table, name: str) -> list[str]:
+        notes = super()._consolidated(node, name)
+        if name in self._had_consolidated and name not in self._to_consolidate:  # they would become stale
+            self._to_consolidate.append(name)
+        return notes
+
+    def _consolidate(self) -> None:
         self._sweep()
+        super()._consolidate()
+        if (
+            self._to_consolidate
+            and not (self._run.dry_run or self._arrays.unfinished)
+            and self._store.exists(self._marker)
+        ):
+            self._store.delete(self._marker)
+
+    def _mark(self) -> None:
+        """Note in the target that consolidated metadata are to be written, by the next sync if this one is killed."""
+        with self._marking:
+            if self._to_consolidate and not self._is_marked and not self._run.dry_run:
+                self._store.set(self._marker, b"")
+                self._is_marked = True
+
+    def _is_stale(self, group: Group) -> bool:
+        """Return whether consolidated metadata are to be written: if they are not there, or anything has changed."""
+        return self._is_marked or not group.is_consolidated() or self._store.exists(self._marker)
+
+    # --- what is seen
 
     def _check_rules(self, root: Group | Table) -> None:
         if not self._has_old_rules:  # those of the last sync may be about arrays that are gone
@@ -114,12 +143,13 @@ class Syncing(Job):
         if isinstance(node, GroupMetadata) and node.format == fmt.name:
             return self._kept_group(name, path, node, attributes, memory, known)
         if node is not None:
-            if known is None and not self._force and not self._run.dry_run:
-                raise would_overwrite("a node that no sync has made", location_of(store, path))
-            self.groups[name] = "new"
+            if not self._force and not self._run.dry_run and (foreign := foreign_at(store, path)):
+                raise would_overwrite(foreign, location_of(store, path))
+            self._mark()
             if not self._run.dry_run:
                 delete_node(store, path)
         self.groups[name] = "new"
+        self._mark()
         made = super()._new_container(name, attributes, table)
         if made is not None:
             self._remember(Memory(store, path), attributes)
@@ -137,31 +167,29 @@ class Syncing(Job):
         there = {key: value for key, value in node.attributes.items() if key != ORDER}
         wanted = {key: value for key, value in attributes.items() if key != ORDER}
         differs = bool(attribute_changes(there, wanted))
+        if has_consolidated(self._store, path, node):
+            self._had_consolidated.add(name)
         if differs:
             self.groups[name] = "changed"
         if self._run.dry_run:
             return None
         if differs:
-            own = known is not None and _digest_of(there) in known.documents
+            own = known is not None and digest_of_attributes(there) in known.documents
             if not own and not self._force:
                 what = "attributes of the group that others have written"
                 self.refused.append(would_overwrite(what, location_of(self._store, path)))
                 return node
+            self._mark()
             memory.write(_remembered(there, wanted))
             kept = {key: value for key, value in node.attributes.items() if key == ORDER}
             node = engine.update_documents(self._store, path, node, lambda new: replace_attributes(new, wanted | kept))
-        if known is None or differs or known.documents != (_digest_of(wanted),):
+        if known is None or differs or known.documents != (digest_of_attributes(wanted),):
             self._remember(memory, wanted)
         return node
 
     @staticmethod
     def _remember(memory: Memory, attributes: Mapping[str, Any]) -> None:
         memory.write(_remembered({key: value for key, value in attributes.items() if key != ORDER}))
-
-    def _is_stale(self, group: Group) -> bool:
-        """Return whether consolidated metadata are to be written: if they are not there, or anything has changed."""
-        changed = self.groups or self.deleted or any(one.action != "same" for one in self._arrays.synced.values())
-        return bool(changed) or not group.is_consolidated()
 
     # --- what only the target has
 
@@ -175,39 +203,17 @@ class Syncing(Job):
             prefix = f"{path}/" if path else ""
             for child in children(self._store, prefix):
                 below = f"{name}/{child[len(prefix) : -1]}".lstrip("/")
-                if below not in seen and self._is_node(child[:-1]):
+                if below not in seen and is_node(self._store, child[:-1]):
                     self.extra.append(below)
         for name in self.extra if self._delete else ():
             path = self._arrays.path_of(name)
-            if not self._force and (foreign := self._foreign(path)) and not self._run.dry_run:
+            if not self._force and not self._run.dry_run and (foreign := foreign_at(self._store, path)):
                 self.refused.append(would_overwrite(foreign, location_of(self._store, path)))
                 continue
+            self._mark()
             if not self._run.dry_run:
                 delete_node(self._store, path)
             self.deleted.append(name)
-
-    def _is_node(self, path: str) -> bool:
-        try:
-            return engine.read_node(self._store, path) is not None
-        except TegulaError:
-            return True
-
-    def _foreign(self, path: str) -> str:
-        """Return what others have made at or below a path; ``""`` if that is nothing."""
-        if Memory(self._store, path).read() is None:
-            return "a node that no sync has made"
-        try:
-            node = engine.read_metadata(self._store, path)
-        except TegulaError:
-            return "a node that others have changed"
-        if isinstance(node, ArrayMetadata):
-            return ""
-        found = gather(lambda child: self._foreign(child[:-1]), self._nodes_in(path), self._store.concurrency)
-        return next(filter(None, found), "")
-
-    def _nodes_in(self, path: str) -> list[str]:
-        prefix = f"{path}/" if path else ""
-        return [child for child in children(self._store, prefix) if self._is_node(child[:-1])]
 
 
 def replace_attributes(metadata: GroupMetadata, attributes: Mapping[str, Any]) -> GroupMetadata:
@@ -216,11 +222,7 @@ def replace_attributes(metadata: GroupMetadata, attributes: Mapping[str, Any]) -
     return made
 
 
-def _digest_of(attributes: Mapping[str, Any]) -> str:
-    return digest(json.dumps(attributes, sort_keys=True, default=repr).encode())
-
-
 def _remembered(*attributes: Mapping[str, Any]) -> Remembered:
     empty = no_chunks(0)
-    digests = tuple(map(_digest_of, attributes))
+    digests = tuple(map(digest_of_attributes, attributes))
     return replace(Remembered(sources=empty, targets=empty), documents=digests, is_complete=True)

@@ -38,6 +38,7 @@ _VERSION: Final = 1
 _PIECE: Final = 2**16  # chunks in a piece
 _MOST: Final = 3 * 2**15  # chunks in a piece that is not cut
 _RETRIES: Final = 5
+_NDIM: Final = 2**8  # more dimensions than an array can have
 _TABLES: Final = ("sources", "targets")
 
 
@@ -154,7 +155,7 @@ def _is_memory(facts: Any) -> bool:
         return False
     texts = all(isinstance(facts.get(name), str) for name in ("described", "wanted"))
     shape, documents = facts.get("shape"), facts.get("documents")
-    plain = texts and isinstance(shape, list) and all(map(is_count, shape))
+    plain = texts and isinstance(shape, list) and len(shape) <= _NDIM and all(map(is_count, shape))
     plain = plain and isinstance(documents, list) and all(isinstance(one, str) for one in documents)
     return plain and all(isinstance(facts.get(name), list) and all(map(_is_piece, facts[name])) for name in _TABLES)
 
@@ -207,13 +208,32 @@ def _packed(table: States) -> bytes:
 
 def _unpacked(raw: bytes | None, name: str, ndim: int) -> States:
     """Return the piece that bytes hold; raise `_GoneError` if they are none, or not those that were written."""
-    if raw is None or digest(raw) != name:
+    start = 8 + ndim
+    if raw is None or len(raw) < start or digest(raw) != name:
         raise _GoneError
     number, size = int.from_bytes(raw[:4], "little"), int.from_bytes(raw[4:8], "little")
-    start, at, plain = 8 + ndim, 0, zlib.decompress(raw[8 + ndim : 8 + ndim + size])
+    itemsizes = raw[8:start]
+    # a digest is no proof that a sync has written them
+    if number > _MOST or len(raw) != start + size + 8 * number or not {*itemsizes} <= {1, 2, 4, 8}:
+        raise _GoneError
+    at, plain = 0, _decompressed(raw[start : start + size], number * sum(itemsizes))
     coords = np.empty((number, ndim), np.int64)
-    for axis, itemsize in enumerate(raw[8:start]):
+    for axis, itemsize in enumerate(itemsizes):
         np.cumsum(np.frombuffer(plain, f"<i{itemsize}", number, at), dtype=np.int64, out=coords[:, axis])
         at += number * itemsize
+    if (coords < 0).any():
+        raise _GoneError
     states = np.frombuffer(raw, "<u8", offset=start + size).astype(np.uint64)
     return States(coords, states, np.zeros(number, np.int64))
+
+
+def _decompressed(raw: bytes, nbytes: int) -> bytes:
+    """Return as many bytes as a piece must have, and never more."""
+    stream = zlib.decompressobj()
+    try:
+        plain = stream.decompress(raw, nbytes + 1)
+    except zlib.error:
+        raise _GoneError from None
+    if len(plain) != nbytes or stream.unconsumed_tail or not stream.eof:
+        raise _GoneError
+    return plain

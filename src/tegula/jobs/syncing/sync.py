@@ -16,7 +16,7 @@ from tegula.arrays.keywords import known_keywords
 from tegula.engine.documents.finding import SYNC_DIRECTORY
 from tegula.engine.nodes.creating import check_path, check_reserved
 from tegula.errors import MetadataError, TegulaError, UnsupportedError
-from tegula.formats import find_format
+from tegula.formats import Format, find_format
 from tegula.formats.documents import load
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.walking import node_at, with_known_members
@@ -261,16 +261,11 @@ def _synced(
     memory = memory_of(max_memory)
     with opened_target(target, target_options, dry_run=dry_run) as store:
         refuse_overlap(node.store, node.path, store, path)
-        there = _node_at(store, path)
-        own = node.format if find_format(node.format).writable else "zarr3"
-        fmt = find_format(new_format(target, path, format, own) if there is None or format else there.format)
-        if not fmt.writable:
-            raise UnsupportedError(f"{fmt.name} can be read, but not written", field="format")
-        check_path(path, fmt)
-        check_reserved(path, fmt)
+        fmt, noted = _format_and_options(target, store, path, format, node)
         is_remembered = not given
-        given = given or _options_of(store, path)
+        given = given or noted
         layout = _layout(fmt, node, given, consolidated)
+        noted = given if fmt.has_groups or isinstance(node, Array) else {**given, "format": fmt.name}
         run = Run(dry_run=dry_run, verify=verify, progress=one_at_a_time(progress), max_memory=memory, two_passes=False)
 
         def walked(run: Run) -> tuple[SyncJob, Syncing, ConvertReport]:
@@ -292,7 +287,7 @@ def _synced(
                     planned = walked(replace(run, dry_run=True, verify=False, progress=None))[0]
                     ledger, plan = stack.enter_context(divided(store, path, share_of(part), node, planned.pieces_found))
                     run = replace(run, ledger=ledger, plan=plan)
-                _note_options(store, path, given)
+                _note_options(store, path, noted)
                 for number in range(_RUNS):
                     arrays, job, found = walked(run)
                     if not job.is_changing or part is not None or number + 1 == _RUNS:
@@ -302,7 +297,7 @@ def _synced(
                             source, missing_chunks=missing_chunks, allow_pickle=allow_pickle, storage_options=options
                         )
                     )
-                _note_options(store, path, given)
+                _note_options(store, path, noted)
                 if part is not None and not (arrays.unfinished or found.failed or job.refused):
                     finish_parts(ledger)
         if job.refused:
@@ -333,6 +328,22 @@ def _layout(fmt: Any, node: Array | Group | Table, given: Mapping[str, Any], con
     if consolidated is True and (fmt.consolidate is None or isinstance(node, Array)):
         raise UnsupportedError(f"{fmt.name} has no consolidated metadata, or the source is an array")
     return Layout(fmt, **rules, checksum=bool(given.get("checksum")), consolidated=consolidated)
+
+
+def _format_and_options(
+    target: Any, store: Store, path: str, format: Any, node: Array | Group | Table
+) -> tuple[Format, dict[str, Any]]:
+    """Return the format of the target, and the options of the last sync."""
+    there, noted = _node_at(store, path), _options_of(store, path)
+    own = noted.pop("format", None)  # of arrays that no group holds
+    if not isinstance(own, str):
+        own = node.format if find_format(node.format).writable else "zarr3"
+    fmt = find_format(new_format(target, path, format, own) if there is None or format else there.format)
+    if not fmt.writable:
+        raise UnsupportedError(f"{fmt.name} can be read, but not written", field="format")
+    check_path(path, fmt)
+    check_reserved(path, fmt)
+    return fmt, noted
 
 
 def _node_at(store: Store, path: str) -> NodeMetadata | None:

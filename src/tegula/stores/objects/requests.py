@@ -96,9 +96,13 @@ class Retries:
             time.sleep(pause)
         return pause is not None
 
-    def introduction(self, kind: str) -> Retries:
-        """Return the retries as long as no server has answered, since retries do not help if the address is wrong."""
-        return replace(self, count=min(self.count, _INTRODUCTIONS.get(kind, self.count)))
+    def introduction(self, kind: str, *, is_given_up: bool) -> Retries:
+        """Return the retries as long as no server has answered, since retries do not help if the address is wrong.
+
+        There are none where an earlier request was given up for that reason.
+        """
+        most = _INTRODUCTIONS.get(kind, self.count)
+        return replace(self, count=min(self.count, 0 if is_given_up and kind in _INTRODUCTIONS else most))
 
     def config(self) -> dict[str, Any]:
         """Return the same as obstore's ``retry_config``."""
@@ -239,6 +243,7 @@ class Requests:
         self.retries = retries
         self.limiter = limiter
         self.answered = False  # whether a server has ever answered
+        self.given_up = False  # whether a request was given up, since no server could be reached
         self.closed_as = ""  # the name of the store, once it is closed
         self.single, self.bulk_handle = single, bulk
         _all_requests.add(self)
@@ -277,8 +282,11 @@ class Requests:
             answer = attempt(action)
             if not isinstance(answer, Failure):
                 return answer
-            retries = self.retries if self.answered else self.retries.introduction(answer.kind)
+            retries = self.retries
+            if not self.answered:
+                retries = retries.introduction(answer.kind, is_given_up=self.given_up)
             if not retries.wait(answer, attempts, begin):
+                self.given_up = self.given_up or answer.kind in _INTRODUCTIONS
                 return answer
             attempts += 1
 

@@ -21,6 +21,8 @@ def nearest(wanted: str, names: Iterable[str]) -> str:
     ("; the closest name is 't2m'", '')
     >>> nearest("t2m[0, 1:", ["t2m", "lat"])
     "; the closest name is 't2m'"
+    >>> nearest("era.zar", ["era.zarr"]), nearest("half.zarr", ["era.zarr"])
+    ("; the closest name is 'era.zarr'", '')
     """
     bare, bracket, _ = wanted.partition("[")
     if bracket and "]" not in wanted:  # the beginning of a selection
@@ -28,8 +30,18 @@ def nearest(wanted: str, names: Iterable[str]) -> str:
     folded = {name.casefold(): name for name in names if not name.startswith(".")}
     # a beginning counts more than the number of letters that differ
     begun = [name for name in folded if wanted and name.startswith(wanted.casefold())]
-    close = sorted(begun, key=len)[:1] or difflib.get_close_matches(wanted.casefold(), folded, n=1)
+    close = sorted(begun, key=len)[:1] or [
+        name
+        for name in difflib.get_close_matches(wanted.casefold(), folded, n=10)
+        if _without_suffix(name, wanted.casefold())
+    ]
     return f"; the closest name is {folded[close[0]]!r}" if close else ""
+
+
+def _without_suffix(name: str, wanted: str) -> bool:
+    """Return whether two names are alike without the suffix that they share, such as ``.zarr``."""
+    (bare, suffix), (other, others) = os.path.splitext(name), os.path.splitext(wanted)
+    return suffix != others or bool(difflib.get_close_matches(other, [bare]))
 
 
 def member_advice(store: Store, path: str) -> str:

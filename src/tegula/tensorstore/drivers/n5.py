@@ -41,6 +41,7 @@ class N5Driver(KeyedDriver):
     """The driver of an array of N5."""
 
     name = "n5"
+    wrong_domain = "INVALID_ARGUMENT"
 
     def __init__(self, source: N5Spec, kvstore: KvStore, node: ArrayMetadata) -> None:
         super().__init__(source, kvstore, node)

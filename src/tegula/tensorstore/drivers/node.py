@@ -53,6 +53,7 @@ class NodeDriver(Driver):
     newest: tegula.Array | None = None
     """The array with its latest known bounds; drivers that were copied from each other share it."""
     wrong_fill: ClassVar[str] = "FAILED_PRECONDITION"
+    wrong_domain: ClassVar[str] = "FAILED_PRECONDITION"
     """The status code for another fill value than that of a schema."""
 
     def __init__(
@@ -93,10 +94,13 @@ class NodeDriver(Driver):
 
     def check_schema(self, schema: Schema) -> None:
         """Raise unless the array meets a schema."""
-        actual = Schema()
+        actual, code = Schema(), self.wrong_domain
         try:
             actual._put(domain=self.domain, dtype=self.dtype)
-            actual._put(rank=schema.rank, dtype=schema.dtype, domain=schema.domain)
+            if schema.rank in (None, self.domain.rank):
+                actual._put(domain=schema.domain)
+            code = "FAILED_PRECONDITION"
+            actual._put(rank=schema.rank, dtype=schema.dtype)
             if (layout := schema._chunk_layout) is not None:
                 actual._put(chunk_layout=self.chunk_layout)._put(chunk_layout=layout)
             if schema.codec is not None and self.codec is not None:
@@ -104,7 +108,7 @@ class NodeDriver(Driver):
             merged_units(self.dimension_units, schema.dimension_units)
         except StatusError as error:
             text = f"The array does not meet the schema: {error.sentence}"
-            raise status("FAILED_PRECONDITION", text) from None
+            raise status(code, text) from None
         if layout is not None and any(size and size > 0 for size in layout.codec_chunk.shape or ()):
             raise invalid("codec_chunk_shape not supported")
         if schema.fill_value is not None:

@@ -43,7 +43,7 @@ class ZarrDriver(KeyedDriver):
     """The driver of a Zarr v2 array."""
 
     name = "zarr"
-    wrong_fill = "INVALID_ARGUMENT"
+    wrong_fill = wrong_domain = "INVALID_ARGUMENT"
 
     def __init__(self, source: ZarrSpec, kvstore: KvStore, node: ArrayMetadata) -> None:
         super().__init__(source, kvstore, node, write_empty=node.fill_value is None)
