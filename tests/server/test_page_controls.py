@@ -67,6 +67,7 @@ def test_sliders_take_dates_values_names_and_numbers(screen: Screen) -> None:
     screen.until("d.index === '12,0,0'")
     # a value of an axis without dates
     screen.show("#/climate/t2m?axes=0,1&at=0,0,0")
+    page.wait_for_selector(".marks >> text=75")
     page.get_by_label("lon: value").fill("41")
     page.keyboard.press("Enter")
     screen.until("d.index === '0,0,4'")
