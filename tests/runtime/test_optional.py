@@ -71,4 +71,5 @@ def test_no_page_recommends_to_install_an_unreleased_version() -> None:
     for path in [*pages, *sources]:
         for command in re.findall(r"pip install[^\n`]*", path.read_text(encoding="utf-8")):
             assert path not in sources, f"{path} words an installation itself: {command}"
-            assert optional.RELEASED or "tegula" not in command, f"{path}: {command}"
+            is_plain = path.name == "install.md" and "There is none yet" in path.read_text(encoding="utf-8")
+            assert optional.RELEASED or "tegula" not in command or is_plain, f"{path}: {command}"
