@@ -97,3 +97,9 @@ def test_a_watch_syncs_again_and_again(pair: tuple[Path, Path], monkeypatch: pyt
     monkeypatch.setattr(time, "sleep", pause)
     CliRunner().invoke(app, ["sync", *map(str, pair), "--watch", "0.5"])
     assert pauses == [0.5] * 3
+
+
+@pytest.mark.parametrize("pauses", ["nan", "inf", "1e300"])
+def test_pauses_that_no_clock_has_are_refused(pair: tuple[Path, Path], pauses: str) -> None:
+    run("sync", *pair, "--watch", pauses, code=2)
+    assert not pair[1].exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -88,6 +89,8 @@ def sync(
     The exit code is 1 if an array could not be synced, if --verify finds a difference, or if others have changed
     TARGET, unless --force is given.
     """
+    if watch is not None and not watch <= threading.TIMEOUT_MAX:
+        raise typer.BadParameter("the pauses must be a number of seconds", param_hint="--watch")
     options = {
         **encoding_options(format, chunks, shards, codecs, dtype, scale_offset, bitround, checksum=checksum),
         "consolidated": consolidated_argument(consolidated),
