@@ -604,3 +604,13 @@ def test_a_byte_copy_of_twenty_chunks_takes_few_calls(tmp_path: Path, kernel: An
     command = [sys.executable, "-c", COPIES, str(tmp_path / "a"), str(tmp_path / "b")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     assert 100 < len(done.stdout.splitlines()) <= 900, done.stdout
+
+
+@pytest.mark.parametrize("kind", [str, bytes])
+@pytest.mark.parametrize("chunks", [None, 3])
+def test_text_and_bytes_that_are_missing_are_verified(kind: type, chunks: int | None) -> None:
+    source = tegula.create_array({}, shape=4, chunks=2, dtype=kind, format="zarr2", fill_value=None)
+    report = tegula.convert(source, tegula.MemoryStore(), format="zarr2", chunks=chunks, verify=True)
+    assert report.ok
+    source[1] = kind()
+    assert tegula.convert(source, tegula.MemoryStore(), format="zarr2", chunks=chunks, verify=True).ok

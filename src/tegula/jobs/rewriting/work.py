@@ -110,7 +110,7 @@ class Converting(Writing):
 
     def _compared(self, box: Box) -> dict[str, int]:
         """Compare the values of a box; return the bytes and the sums, or that it differs."""
-        values = np.asarray(self.target[box])
+        values = _as_text(np.asarray(self.target[box]), self.target)
         if not identical(self._new_values(box)[0], values):
             return {"different": 1}
         return {"read": 2 * values.nbytes, **_sums(box, values, self.target)}
