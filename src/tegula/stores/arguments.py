@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from importlib import import_module
 from operator import index
 from typing import Any, Final, TypeAlias
 
@@ -23,6 +24,7 @@ __all__ = [
     "flat_view",
     "is_key",
     "split_children",
+    "state_of_bytes",
 ]
 
 Generation: TypeAlias = Hashable
@@ -116,6 +118,11 @@ def cut(value: bytes | None, byte_range: ByteRange | None) -> bytes | None:
         return value
     start, stop = clip_range(byte_range, len(value))
     return value[start:stop]
+
+
+def state_of_bytes(value: bytes) -> int:
+    """Return a digest of bytes as the state of a value, a whole number from 1 up to 2**64."""
+    return int.from_bytes(import_module("hashlib").blake2b(value, digest_size=8).digest(), "little") or 1
 
 
 def changed(key: str | None) -> ConflictError:

@@ -30,11 +30,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from importlib import import_module
 from typing import Any, Self
 
 from tegula.errors import ConflictError
-from tegula.stores.arguments import ByteRange, Generation, changed
+from tegula.stores.arguments import ByteRange, Generation, changed, state_of_bytes
 from tegula.stores.operations import Writable
 
 __all__ = [
@@ -594,10 +593,7 @@ def state_in(store: Any, key: str) -> tuple[int, int] | None:
         nbytes = None if value is None else store.size(key)
         return None if nbytes is None else (nbytes, store.state_of(generation))
     data = store.get(key)
-    if data is None:
-        return None
-    state = int.from_bytes(import_module("hashlib").blake2b(data, digest_size=8).digest(), "little")
-    return len(data), state or 1
+    return None if data is None else (len(data), state_of_bytes(data))
 
 
 def unchanged(store: Any, key: str, generation: Generation) -> bool:

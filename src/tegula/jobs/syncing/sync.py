@@ -145,8 +145,8 @@ def sync(
     Raises
     ------
     ConflictError
-        If the sync would overwrite what others have changed in the target; the message names it. Everything else is
-        synced.
+        If the sync would overwrite what others have changed in the target; the message names it. Other arrays are
+        synced all the same, unless a group would take the place of what others have changed.
     AlreadyExistsError
         If another sync, or another job, works on the target.
     MetadataError
@@ -205,6 +205,11 @@ def diff(
     -------
     SyncReport
         As text, JSON (``to_json``) and HTML (``to_html``).
+
+    Raises
+    ------
+    MetadataError, NotFoundError
+        As `tegula.sync` does.
 
     Examples
     --------

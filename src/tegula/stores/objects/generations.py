@@ -11,10 +11,9 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any, Final
 
-from tegula.stores.arguments import Generation
+from tegula.stores.arguments import Generation, state_of_bytes
 from tegula.stores.single_writer import digest
 
 __all__ = [
@@ -123,21 +122,17 @@ def listed_state(meta: Mapping[str, Any]) -> int:
     Listings of some services leave out the quotes around ETags, and versions.
     """
     if (e_tag := meta.get("e_tag")) is not None:
-        return _number(e_tag.removeprefix("W/").strip('"'))
+        return state_of_bytes(e_tag.removeprefix("W/").strip('"').encode())
     changed = meta.get("last_modified")
     time = 0.0 if changed is None else changed.timestamp()
-    return _number(repr((time, meta.get("size")))) if time > 0 else 0
+    return state_of_bytes(repr((time, meta.get("size"))).encode()) if time > 0 else 0
 
 
 def state_of(generation: ObjectGeneration) -> int:
     """Return the `listed_state` of an object that has this generation."""
     if generation.e_tag is not None:
         return listed_state({"e_tag": generation.e_tag})
-    return _number(repr(generation.token)) if type(generation.token) is tuple else 0
-
-
-def _number(text: str) -> int:
-    return int.from_bytes(import_module("hashlib").blake2b(text.encode(), digest_size=8).digest(), "little") or 1
+    return state_of_bytes(repr(generation.token).encode()) if type(generation.token) is tuple else 0
 
 
 def generation_from(
