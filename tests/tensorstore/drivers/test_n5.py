@@ -92,6 +92,7 @@ PROPERTIES = (
 
 
 @given(specs())
+@example({**BASE, "metadata": {"resolution": [1]}, "schema": {"dimension_units": ["2.5nm"]}})
 @LAW
 def test_specs_mean_the_same(json: dict[str, Any]) -> None:
     theirs, ours = outcome(lambda: tensorstore.Spec(json)), outcome(lambda: ts.Spec(json))

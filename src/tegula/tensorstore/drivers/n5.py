@@ -139,6 +139,12 @@ class N5Spec(KeyedSpec):
     def chunks_of(metadata: Metadata, rank: int) -> tuple[tuple[int, ...] | None, Layout]:
         return metadata.chunk_shape, Layout(tuple(range(rank))[::-1], metadata.chunk_shape)
 
+    def get_dimension_units(self) -> Units | None:
+        lengths, units = self.constraints.json.get("resolution", ()), super().get_dimension_units()
+        if any(unit is not None and unit.multiplier != length for unit, length in zip(units or (), lengths)):
+            raise invalid(f'"resolution" of {dump(lengths)} does not match the dimension units of the schema')
+        return units
+
     def get_fill_value(self) -> None:
         return None
 
@@ -175,9 +181,7 @@ class N5Spec(KeyedSpec):
         units = self.get_dimension_units() or ()
         if any(unit is not None for unit in units):
             document["units"] = ["" if unit is None else unit.base_unit for unit in units]
-            lengths = document.setdefault("resolution", [1.0 if unit is None else unit.multiplier for unit in units])
-            if any(unit is not None and unit.multiplier != length for unit, length in zip(units, lengths)):
-                raise invalid(f'"resolution" of {dump(lengths)} does not match the dimension units of the schema')
+            document.setdefault("resolution", [1.0 if unit is None else unit.multiplier for unit in units])
         return document
 
 
