@@ -11,20 +11,9 @@ from typing import Any, TypeVar
 from tegula.errors import CodecError, TegulaError
 
 __all__ = [
-    "ArgumentTypeError",
-    "IndexStatusError",
-    "StatusError",
-    "ValueStatusError",
-    "annotate",
-    "as_status",
-    "checked",
-    "checked_or_none",
-    "index_error",
-    "invalid",
-    "stating",
-    "status",
-    "type_error",
-]
+    "ArgumentTypeError", "IndexStatusError", "StatusError", "ValueStatusError", "annotate", "as_status", "checked",
+    "checked_or_none", "index_error", "invalid", "stating", "status", "type_error",
+]  # fmt: skip
 
 T = TypeVar("T")
 _SILENT = frozenset(("INVALID_ARGUMENT", "UNIMPLEMENTED"))

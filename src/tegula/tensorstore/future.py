@@ -21,20 +21,9 @@ from tegula.engine.concurrency.pool import for_each, in_background
 from tegula.tensorstore.errors import invalid, status, type_error
 
 __all__ = [
-    "Batch",
-    "Future",
-    "FutureLike",
-    "Promise",
-    "Steps",
-    "WriteFutures",
-    "background",
-    "failed",
-    "finish",
-    "immediate",
-    "ready",
-    "running",
-    "written",
-]
+    "Batch", "Future", "FutureLike", "Promise", "Steps", "WriteFutures", "background", "failed", "finish", "immediate",
+    "ready", "running", "written",
+]  # fmt: skip
 
 T = TypeVar("T")
 Steps = Generator[Any, None, T]

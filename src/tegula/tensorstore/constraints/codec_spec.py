@@ -40,23 +40,10 @@ from tegula.tensorstore.json import (
 )
 
 __all__ = [
-    "DEFAULT_COMPRESSOR",
-    "Chain",
-    "Codec",
-    "CodecSpec",
-    "Layout",
-    "chain_from_json",
-    "check_codec",
-    "complete_chain",
-    "compression_from_json",
-    "compressor_from_json",
-    "decoded_layout",
-    "default_compression",
-    "filters_from_json",
+    "DEFAULT_COMPRESSOR", "Chain", "Codec", "CodecSpec", "Layout", "chain_from_json", "complete_chain",
+    "compression_from_json", "compressor_from_json", "decoded_layout", "default_compression", "filters_from_json",
     "merge_chains",
-    "merge_options",
-    "sound_options",
-]
+]  # fmt: skip
 
 
 _SHARDING: Final = "sharding_indexed"

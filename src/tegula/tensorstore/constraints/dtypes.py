@@ -15,39 +15,11 @@ from tegula.tensorstore.json import conversion_error, dump, to_json_value
 from tegula.tensorstore.json import string as text
 
 __all__ = [
-    "DTypeLike",
-    "bfloat16",
-    "bool",
-    "byte",
-    "char",
-    "complex64",
-    "complex128",
-    "dtype",
-    "float4_e2m1fn",
-    "float8_e3m4",
-    "float8_e4m3b11fnuz",
-    "float8_e4m3fn",
-    "float8_e4m3fnuz",
-    "float8_e5m2",
-    "float8_e5m2fnuz",
-    "float8_e8m0fnu",
-    "float16",
-    "float32",
-    "float64",
-    "int2",
-    "int4",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "json",
-    "string",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "ustring",
-]
+    "DTypeLike", "bfloat16", "bool", "byte", "char", "complex64", "complex128", "dtype", "float4_e2m1fn", "float8_e3m4",
+    "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
+    "float16", "float32", "float64", "int2", "int4", "int8", "int16", "int32", "int64", "json", "string", "uint8",
+    "uint16", "uint32", "uint64", "ustring",
+]  # fmt: skip
 
 
 class dtype:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tegula.indexing import Transform
     from tegula.tensorstore.kvstore.transaction import Transaction
 
-__all__ = ["JsonDriver", "JsonSpec"]
+__all__ = ["JsonSpec"]
 
 _RETRIES = 10_000
 _SCALAR = IndexDomain(rank=0)

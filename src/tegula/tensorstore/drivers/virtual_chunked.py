@@ -25,12 +25,7 @@ from tegula.tensorstore.index.dim import EXCLUSIVE_INFINITY, INFINITY
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening, mode_of
 
-__all__ = [
-    "VirtualChunkedDriver",
-    "VirtualChunkedReadParameters",
-    "VirtualChunkedSpec",
-    "VirtualChunkedWriteParameters",
-]
+__all__ = ["VirtualChunkedDriver", "VirtualChunkedReadParameters", "VirtualChunkedWriteParameters"]
 
 _Values = npt.NDArray[Any]
 _Function = Callable[[IndexDomain, _Values, Any], Any]

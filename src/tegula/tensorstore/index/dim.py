@@ -14,28 +14,10 @@ from tegula.tensorstore.errors import StatusError, index_error, invalid, status,
 from tegula.tensorstore.json import MAX_RANK, dump
 
 __all__ = [
-    "EXCLUSIVE_INFINITY",
-    "INFINITY",
-    "MAX_INT64",
-    "MAX_RANK",
-    "UNBOUNDED",
-    "Bounds",
-    "Dim",
-    "Interval",
-    "affine_domain",
-    "closed",
-    "common_flags",
-    "effective",
-    "explicit_intersection",
-    "half_open",
-    "inf",
-    "interval_text",
-    "merge_labels",
-    "shift",
-    "sized",
-    "slice_bounds",
-    "translation",
-]
+    "EXCLUSIVE_INFINITY", "INFINITY", "MAX_INT64", "MAX_RANK", "UNBOUNDED", "Bounds", "Dim", "Interval",
+    "affine_domain", "closed", "effective", "explicit_intersection", "half_open", "inf", "interval_text",
+    "merge_labels", "shift", "sized", "slice_bounds", "translation",
+]  # fmt: skip
 
 
 Interval = tuple[int, int]

@@ -47,14 +47,9 @@ from tegula.tensorstore.json import (
 )
 
 __all__ = [
-    "Applicable",
-    "IndexDomain",
-    "bounds_from_arguments",
-    "bounds_from_json",
-    "bounds_to_json",
-    "check_labels",
+    "Applicable", "IndexDomain", "bounds_from_arguments", "bounds_from_json", "bounds_to_json", "check_labels",
     "merge_domains",
-]
+]  # fmt: skip
 
 
 class Applicable(ABC):

@@ -36,19 +36,9 @@ from tegula.tensorstore.index.operations import (
 from tegula.tensorstore.index.output_maps import IndexArray, OutputIndexMap, Transform, is_explicitly_empty, substituted
 
 __all__ = [
-    "DimExpression",
-    "DimSelection",
-    "DimSelectionLike",
-    "Expression",
-    "NumpyIndexTerm",
-    "NumpyIndexingSpec",
-    "d",
-    "index_basic",
-    "index_directly",
-    "index_selected",
-    "newaxis",
-    "parse_expression",
-]
+    "DimExpression", "DimSelection", "DimSelectionLike", "Expression", "NumpyIndexTerm", "NumpyIndexingSpec", "d",
+    "index_basic", "index_directly", "newaxis", "parse_expression",
+]  # fmt: skip
 
 
 newaxis = None

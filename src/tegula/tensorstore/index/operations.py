@@ -25,24 +25,9 @@ from tegula.tensorstore.index.dim import (
 from tegula.tensorstore.index.output_maps import OutputIndexMap, Transform, substituted
 
 __all__ = [
-    "Mode",
-    "Movable",
-    "Operable",
-    "Selector",
-    "Subscript",
-    "by_arrays",
-    "check_labels",
-    "flags_argument",
-    "integers",
-    "operated",
-    "operation",
-    "resolve",
-    "resolve_dimension",
-    "selectors_of",
-    "slice_text",
-    "strings",
-    "twice",
-]
+    "Mode", "Movable", "Operable", "Selector", "Subscript", "by_arrays", "check_labels", "integers", "operated",
+    "operation", "resolve", "selectors_of", "slice_text", "strings", "twice",
+]  # fmt: skip
 
 
 T = TypeVar("T")

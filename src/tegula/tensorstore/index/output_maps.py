@@ -47,20 +47,9 @@ from tegula.tensorstore.json import (
 )
 
 __all__ = [
-    "IndexArray",
-    "Maps",
-    "OutputIndexMap",
-    "OutputIndexMaps",
-    "OutputIndexMethod",
-    "Transform",
-    "array_text",
-    "compose",
-    "inherited",
-    "is_explicitly_empty",
-    "substituted",
-    "with_inherited",
-    "with_origin_0",
-]
+    "IndexArray", "Maps", "OutputIndexMap", "OutputIndexMaps", "OutputIndexMethod", "Transform", "array_text",
+    "compose", "inherited", "is_explicitly_empty", "substituted", "with_inherited", "with_origin_0",
+]  # fmt: skip
 
 
 IndexArray = NDArray[np.int64]

@@ -50,23 +50,9 @@ from tegula.tensorstore.json import (
 )
 
 __all__ = [
-    "GCS",
-    "HTTP",
-    "S3",
-    "KvStoreSpec",
-    "NotDirectoryError",
-    "check_file_key",
-    "check_file_path",
-    "decode_url_path",
-    "encode_url_path",
-    "file_path",
-    "join_paths",
-    "key_name",
-    "pipeline",
-    "spec_of_pipeline",
-    "split_directory",
-    "store_error",
-]
+    "GCS", "HTTP", "S3", "KvStoreSpec", "NotDirectoryError", "check_file_key", "file_path", "join_paths", "key_name",
+    "pipeline", "spec_of_pipeline", "split_directory", "store_error",
+]  # fmt: skip
 
 
 _CODES = {

@@ -16,20 +16,9 @@ from tegula.tensorstore.errors import invalid, status, type_error
 from tegula.tensorstore.json import as_bytes, key_text
 
 __all__ = [
-    "NO_VALUE",
-    "UNKNOWN",
-    "ByteSlice",
-    "KeyRange",
-    "ReadResult",
-    "TimestampedStorageGeneration",
-    "decode_generation",
-    "encode_generation",
-    "keys_below",
-    "listing_prefix",
-    "made",
-    "prefix_of_range",
-    "stamp",
-]
+    "NO_VALUE", "UNKNOWN", "ByteSlice", "KeyRange", "ReadResult", "TimestampedStorageGeneration", "decode_generation",
+    "encode_generation", "keys_below", "listing_prefix", "made", "prefix_of_range", "stamp",
+]  # fmt: skip
 
 T = TypeVar("T")
 State: TypeAlias = Literal["unspecified", "missing", "value"]

@@ -35,21 +35,9 @@ if TYPE_CHECKING:
     from tegula.tensorstore.kvstore.transaction import Transaction
 
 __all__ = [
-    "DRIVERS",
-    "FLAGS",
-    "URL_SCHEMES",
-    "Driver",
-    "DriverSpec",
-    "OpenMode",
-    "Opening",
-    "RecheckCacheOption",
-    "ResizeOptions",
-    "SpecMember",
-    "find_driver",
-    "mode_of",
-    "on_demand",
-    "recheck",
-]
+    "DRIVERS", "FLAGS", "URL_SCHEMES", "Driver", "DriverSpec", "OpenMode", "Opening", "RecheckCacheOption",
+    "ResizeOptions", "SpecMember", "find_driver", "mode_of", "on_demand", "recheck",
+]  # fmt: skip
 
 T = TypeVar("T")
 
