@@ -30,7 +30,7 @@ from tegula.tensorstore.constraints.fill_values import as_dtype
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.drivers.elements import checked_field
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
-from tegula.tensorstore.drivers.stored import SHOWN, UNDETERMINED, ArraySpec, Metadata, Ranks, Reader, effective_domain
+from tegula.tensorstore.drivers.stored import SHOWN, UNDETERMINED, ArraySpec, Metadata, Ranks, Reader
 from tegula.tensorstore.errors import invalid, stating, status
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json import dump, known_only, member, obj, take
@@ -82,7 +82,7 @@ class DocumentedSpec(ArraySpec):
 
     def get_domain(self) -> IndexDomain | None:
         rank = self.schema.rank if self.constraints.rank is None else self.constraints.rank
-        return effective_domain(self.constraints, Ranks(rank, rank), None, self.schema.domain)
+        return self.domain_of(Ranks(rank, rank), None)
 
     # --- opening
 
@@ -95,7 +95,7 @@ class DocumentedSpec(ArraySpec):
         if not isinstance(node, tegula.Array):
             return None
         if not flags._opens:
-            raise self.already_exists_error(kvstore)
+            raise status("ALREADY_EXISTS", f"Error writing {self.shown_key(kvstore)}")
         self.check_members(Metadata(json=self.describe(node)))
         return self._driver(kvstore, node)
 

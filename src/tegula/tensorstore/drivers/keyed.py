@@ -33,7 +33,7 @@ from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.unit import Units, merged_units
 from tegula.tensorstore.drivers.elements import Elements, fill_of, shown_part, stored_fill
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
-from tegula.tensorstore.drivers.stored import UNDETERMINED, ArraySpec, Metadata, Ranks, effective_domain, path_of, ranks
+from tegula.tensorstore.drivers.stored import UNDETERMINED, ArraySpec, Metadata, Ranks, path_of, ranks
 from tegula.tensorstore.errors import StatusError, annotate, as_status, invalid, stating, status
 from tegula.tensorstore.index.domain import IndexDomain, check_labels
 from tegula.tensorstore.json import dump, member, naming
@@ -110,15 +110,14 @@ class KeyedSpec(ArraySpec):
     def get_rank(self) -> int | None:
         return self.ranks().full
 
-    @property
-    def _is_free(self) -> bool:
-        """Whether any array meets the spec."""
-        return self.constraints is self.anything and self.schema._is_empty
-
     def get_domain(self) -> IndexDomain | None:
-        if self._is_free:
+        if self.constraints is self.anything and self.schema._is_empty:  # any array meets the spec
             return None
-        return effective_domain(self.constraints, self.ranks(), self.shown, self.schema.domain)
+        try:
+            known = self.ranks()
+        except StatusError as error:
+            raise status(self.wrong_domain, error.sentence) from None
+        return self.domain_of(known, self.shown)
 
     # --- what metadata and the schema determine; see `DriverSpec.get`
 
@@ -225,7 +224,7 @@ class KeyedSpec(ArraySpec):
             return None
         node = self.node_of(kvstore, {self.key: bytes(raw)})
         if not flags._opens:
-            raise self.already_exists_error(kvstore)
+            raise status("ALREADY_EXISTS", f"Error writing {self.shown_key(kvstore)}")
         try:
             driver: KeyedDriver = self.driver_type(self, kvstore, node)
         except StatusError:
@@ -273,7 +272,7 @@ class KeyedSpec(ArraySpec):
         data_type = constraints.data_type or self._new_type()
         shown = self.part_of(data_type)
         known = ranks(constraints.rank, schema.rank, shown)
-        domain = effective_domain(constraints, known, shown, schema.domain)
+        domain = self.domain_of(known, shown)
         if domain is None or known.chunked is None or any(end >= 2**62 for end in domain.exclusive_max):
             raise invalid("domain must be specified")
         layout = self.layout_of(constraints, known, shown, schema.chunk_layout)
@@ -430,13 +429,7 @@ class KeyedDriver(NodeDriver):
         fmt = self.source.format(kvstore).changed(keys=(self.source.key,))
 
         def shape_of(node: ArrayMetadata) -> tuple[int, ...]:
-            self._compatible(node)
-            try:
-                return self.new_shape(node.shape, options)
-            except StatusError as error:
-                if not (options.expand_only or options.metadata_only):
-                    raise
-                raise annotate(error, f"Error writing {self.source.shown_key(kvstore)}") from None
+            return self.new_shape(self._compatible(node).shape, options)
 
         def update(change: Callable[[ArrayMetadata], ArrayMetadata]) -> StoredArray:
             return array.update_metadata(change, fmt=fmt, shape_only=True)

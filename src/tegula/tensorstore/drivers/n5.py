@@ -30,7 +30,7 @@ from tegula.tensorstore.json import dump, number, one_of, string
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import ResizeOptions, on_demand
 
-__all__ = ["N5Driver", "N5Spec"]
+__all__ = ["N5Spec"]
 
 _REQUIRED = ("dimensions", "blockSize", "dataType", "compression")
 _MOST_BYTES = 2**31
@@ -41,7 +41,6 @@ class N5Driver(KeyedDriver):
     """The driver of an array of N5."""
 
     name = "n5"
-    wrong_domain = "INVALID_ARGUMENT"
 
     def __init__(self, source: N5Spec, kvstore: KvStore, node: ArrayMetadata) -> None:
         super().__init__(source, kvstore, node)
@@ -87,6 +86,7 @@ class N5Spec(KeyedSpec):
     name = "n5"
     format_name = "n5"
     key = n5.KEY
+    wrong_domain = "INVALID_ARGUMENT"
     compared_otherwise = frozenset(("axes",))
     driver_type = N5Driver
     shape_member = "dimensions"

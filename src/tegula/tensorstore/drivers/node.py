@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import replace
@@ -19,7 +20,7 @@ from tegula.indexing.transform import axes_of
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.unit import merged_units
 from tegula.tensorstore.drivers.elements import Elements, fill_as_shown
-from tegula.tensorstore.drivers.stored import StoredSpec
+from tegula.tensorstore.drivers.stored import ArraySpec
 from tegula.tensorstore.errors import StatusError, as_status, invalid, stating, status
 from tegula.tensorstore.index.dim import MAX_RANK
 from tegula.tensorstore.index.domain import IndexDomain
@@ -46,14 +47,13 @@ class NodeDriver(Driver):
     setting ``missing_chunks`` decides.
     """
 
-    source: StoredSpec
+    source: ArraySpec
     array: tegula.Array
     elements: Elements
     """The part of the elements to show."""
     newest: tegula.Array | None = None
     """The array with its latest known bounds; drivers that were copied from each other share it."""
     wrong_fill: ClassVar[str] = "FAILED_PRECONDITION"
-    wrong_domain: ClassVar[str] = "FAILED_PRECONDITION"
     """The status code for another fill value than that of a schema."""
 
     def __init__(
@@ -94,7 +94,7 @@ class NodeDriver(Driver):
 
     def check_schema(self, schema: Schema) -> None:
         """Raise unless the array meets a schema."""
-        actual, code = Schema(), self.wrong_domain
+        actual, code = Schema(), self.source.wrong_domain
         try:
             actual._put(domain=self.domain, dtype=self.dtype)
             if schema.rank in (None, self.domain.rank):
@@ -223,7 +223,8 @@ class NodeDriver(Driver):
         return newest
 
     def latest(self, *, look: bool = True) -> Driver:
-        if look and self.source.rechecks:
+        moment = self.source.recheck_metadata
+        if look and (moment is True or (isinstance(moment, float) and moment > time.time())):
             return self.resolve()
         newest = self.newest
         return self if newest is None or newest.shape == self.array.shape else self.at(newest)

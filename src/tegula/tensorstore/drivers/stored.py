@@ -7,9 +7,8 @@ TensorStore writes them, so that those of a spec can be compared with those that
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Self, TypeAlias
@@ -27,7 +26,7 @@ from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.errors import StatusError, invalid, stating, status
 from tegula.tensorstore.index.dim import EXCLUSIVE_INFINITY
-from tegula.tensorstore.index.domain import IndexDomain, check_labels, merge_domains
+from tegula.tensorstore.index.domain import IndexDomain, merge_domains
 from tegula.tensorstore.index.transform import IndexTransform
 from tegula.tensorstore.json import (
     MAX_RANK,
@@ -36,7 +35,6 @@ from tegula.tensorstore.json import (
     array_of,
     boolean,
     dump,
-    in_member,
     integer,
     member,
     obj,
@@ -47,19 +45,9 @@ from tegula.tensorstore.kvstore.kvstore import KvStore, open_bound
 from tegula.tensorstore.spec.interface import FLAGS, Driver, DriverSpec, Opening, OpenMode, SpecMember, recheck
 
 __all__ = [
-    "SHOWN",
-    "ArraySpec",
-    "Metadata",
-    "Ranks",
-    "ReadFill",
-    "Reader",
-    "StoredSpec",
-    "effective_domain",
-    "fill_of_spec",
-    "mismatch",
-    "path_of",
-    "ranks",
-]
+    "SHOWN", "ArraySpec", "Metadata", "Ranks", "ReadFill", "Reader", "StoredSpec", "fill_of_spec",
+    "mismatch", "path_of", "ranks",
+]  # fmt: skip
 
 
 ReadFill: TypeAlias = Callable[[Any, DataType], npt.NDArray[Any] | None]
@@ -182,44 +170,6 @@ def ranks(chunked: int | None, full: int | None, shown: Elements | None) -> Rank
     return Ranks(chunked, full)
 
 
-def effective_domain(
-    metadata: Metadata, known: Ranks, shown: Elements | None, wanted: IndexDomain | None
-) -> IndexDomain | None:
-    """Return the domain that metadata and a constraint on the domain together determine; None if it is unknown.
-
-    The upper bounds of the array's own dimensions are implicit, all others explicit.
-    """
-    extents = known.chunked == 0 or metadata.shape is not None or metadata.names is not None
-    complete = extents and (shown is not None or known.chunked == known.full)
-    if known.full is None or (wanted is None and not complete):
-        return None
-    inner = () if shown is None else shown.shape
-    outer = known.full - len(inner)
-    sizes = metadata.shape or (EXCLUSIVE_INFINITY,) * outer
-    labels = _labels_of(metadata.names) or ("",) * outer
-    domain = IndexDomain(
-        inclusive_min=[0] * known.full,
-        exclusive_max=(*sizes, *inner),
-        implicit_upper_bounds=[*[True] * outer, *[False] * len(inner)],
-        labels=(*labels, *[""] * len(inner)),
-    )
-    merged = domain if wanted is None else merge_domains(wanted, domain)
-    flags = domain.implicit_upper_bounds
-    return merged._of([(*bounds[:2], False, flag, bounds[4]) for bounds, flag in zip(merged._dims, flags)])
-
-
-def _labels_of(names: Sequence[str | None] | None) -> list[str] | None:
-    """Return dimension names as labels; ``None`` if there are no names, or they are not valid as labels."""
-    if names is None:
-        return None
-    labels = [name or "" for name in names]
-    try:
-        check_labels(labels)
-    except StatusError:
-        return None
-    return labels
-
-
 _TO_OPEN = OpenMode(open=True)
 
 
@@ -255,12 +205,16 @@ class StoredSpec(DriverSpec):
         self._read_kvstore(members)
         super().read_members(members)
         if self.creates:
-            self.flags = read_flags(members)
-            if "allow_metadata_mismatch" in members and take(members, "allow_metadata_mismatch", boolean):
-                raise in_member("allow_metadata_mismatch", invalid('"allow_metadata_mismatch" no longer supported'))
+            if not members.keys().isdisjoint(FLAGS):
+                is_explicit = "open" in members or "create" in members
+                flags = OpenMode(**{name: take(members, name, boolean, False) for name in FLAGS})
+                assumed = flags.assume_cached_metadata and not flags.assume_metadata
+                self.flags = replace(flags, open=flags.open or not is_explicit, assume_cached_metadata=assumed)
+            if take(members, "allow_metadata_mismatch", boolean):
+                raise invalid('"allow_metadata_mismatch" no longer supported')
 
     def _read_kvstore(self, members: dict[str, Any]) -> None:
-        self.kvstore = take(members, "kvstore", KvStore.Spec, self.kvstore)
+        self.kvstore = take(members, "kvstore", KvStore.Spec)
         if "path" in members:
             with member("path"):
                 name = string(members.pop("path"))
@@ -279,7 +233,11 @@ class StoredSpec(DriverSpec):
         json = super().write_members(builder, include_defaults)
         if self.kvstore is not None:
             json["kvstore"] = self.kvstore._build(builder, include_defaults)
-        return {**json, **write_flags(self.flags, include_defaults)} if self.creates else json
+        if not self.creates:
+            return json
+        flags = {name: getattr(self.flags, name) for name in FLAGS if name != "open" or self.flags.create}
+        shown = FLAGS[2:] if include_defaults else ()  # opening an existing array is the default
+        return {**json, **{name: value for name, value in flags.items() if value or name in shown}}
 
     def merge(
         self, *, flags: OpenMode | None = None, kvstore: Any = None, schema: Schema | None = None, **options: Any
@@ -296,21 +254,6 @@ class StoredSpec(DriverSpec):
         other.recheck_data = options.get("recheck_cached_data", self.recheck_data)
         return other
 
-    def checked_flags(self, request: Opening) -> OpenMode:
-        """Return the flags."""
-        flags = self.flags._check()
-        if flags.create and not request.write:
-            raise invalid("Cannot specify an open mode of `create` without `write`")
-        if self.kvstore is None:
-            raise invalid('"kvstore" must be specified')
-        return flags
-
-    @property
-    def rechecks(self) -> bool:
-        """Whether each read and write reads the metadata again."""
-        moment = self.recheck_metadata
-        return moment is True or (isinstance(moment, float) and moment > time.time())
-
     def opened_kvstore(self, request: Opening) -> KvStore:
         """Open the key-value store of the array."""
         if self.kvstore is None:
@@ -320,8 +263,7 @@ class StoredSpec(DriverSpec):
     def described(self, members: dict[str, Any], data_type: dtype) -> Self:
         other = copy(self)
         other.schema = Schema(dtype=data_type)
-        assumed = self.flags.assume_metadata
-        other.flags = OpenMode(open=True, assume_metadata=assumed)
+        other.flags = OpenMode(open=True, assume_metadata=self.flags.assume_metadata)
         return other
 
 
@@ -361,6 +303,9 @@ class ArraySpec(StoredSpec):
         super().__init__()
         self.constraints = self.anything
 
+    wrong_domain: ClassVar[str] = "FAILED_PRECONDITION"
+    """The status code for another domain than that of the array."""
+
     @classmethod
     @abstractmethod
     def read_constraints(cls, members: dict[str, Any]) -> Metadata:
@@ -386,6 +331,36 @@ class ArraySpec(StoredSpec):
             cls.name, **{name: value for name, value in metadata.json.items() if name in cls.codec_names}
         )
 
+    def domain_of(self, known: Ranks, shown: Elements | None) -> IndexDomain | None:
+        """Return the domain that the metadata and the schema together determine; None if it is unknown.
+
+        The upper bounds of the array's own dimensions are implicit, all others explicit.
+        """
+        metadata, wanted = self.constraints, self.schema.domain
+        extents = known.chunked == 0 or metadata.shape is not None or metadata.names is not None
+        complete = extents and (shown is not None or known.chunked == known.full)
+        if known.full is None or (wanted is None and not complete):
+            return None
+        inner = () if shown is None else shown.shape
+        outer = known.full - len(inner)
+        labels = [name or "" for name in metadata.names or ("",) * outer]
+        if any(name and labels.count(name) > 1 for name in labels):
+            labels = [""] * outer
+        domain = IndexDomain(
+            inclusive_min=[0] * known.full,
+            exclusive_max=(*(metadata.shape or (EXCLUSIVE_INFINITY,) * outer), *inner),
+            implicit_upper_bounds=[*[True] * outer, *[False] * len(inner)],
+            labels=(*labels, *[""] * len(inner)),
+        )
+        if wanted is None:
+            return domain
+        try:
+            merged = merge_domains(wanted, domain)
+        except StatusError as error:
+            raise status(self.wrong_domain, error.sentence) from None
+        flags = domain.implicit_upper_bounds
+        return merged._of([(*bounds[:2], False, flag, bounds[4]) for bounds, flag in zip(merged._dims, flags)])
+
     def chosen(self) -> tuple[str, ...]:
         """Return the name of the member that chooses the part of the elements to show, if any; raise for several."""
         names = tuple(name for name in SHOWN if name in self.members and getattr(self, SHOWN[name].attribute))
@@ -407,9 +382,10 @@ class ArraySpec(StoredSpec):
         """Create the array; with `overwrite`, first delete everything at its path."""
 
     def open(self, request: Opening) -> tuple[Driver, IndexTransform | None]:
-        flags = self.checked_flags(request)
-        kvstore = self.opened_kvstore(request)
-        driver = self.open_or_create(kvstore, flags)
+        flags = self.flags._check()
+        if flags.create and not request.write:
+            raise invalid("Cannot specify an open mode of `create` without `write`")
+        driver = self.open_or_create(self.opened_kvstore(request), flags)
         driver.mode = request.mode
         return driver, None
 
@@ -429,10 +405,6 @@ class ArraySpec(StoredSpec):
             with self.writing(kvstore):
                 text = error.message.replace("overwrite=True", "delete_existing=True")
                 raise status("ALREADY_EXISTS", text) from None
-
-    def already_exists_error(self, kvstore: KvStore) -> StatusError:
-        """Return the error for an array that must not be opened."""
-        return status("ALREADY_EXISTS", f"Error writing {self.shown_key(kvstore)}")
 
     def writing(self, kvstore: KvStore) -> stating:
         """Say in errors of a ``with`` block that the document is being written."""
@@ -467,20 +439,3 @@ class ArraySpec(StoredSpec):
 def path_of(kvstore: KvStore) -> str:
     """Return the path of the node whose keys start with the path of a key-value store."""
     return kvstore._path.removesuffix("/")
-
-
-def read_flags(members: dict[str, Any]) -> OpenMode:
-    """Remove the flags from a spec and read them."""
-    if members.keys().isdisjoint(FLAGS):
-        return _TO_OPEN
-    is_explicit = "open" in members or "create" in members
-    flags = OpenMode(**{name: take(members, name, boolean, False) for name in FLAGS})
-    if flags.assume_metadata:
-        flags = replace(flags, assume_cached_metadata=False)
-    return flags if is_explicit else replace(flags, open=True)
-
-
-def write_flags(flags: OpenMode, include_defaults: bool) -> dict[str, Any]:
-    """Write the flags; opening an existing array is the default."""
-    json = {name: getattr(flags, name) for name in FLAGS if name != "open" or flags.create}
-    return {name: value for name, value in json.items() if value or (include_defaults and name in FLAGS[2:])}

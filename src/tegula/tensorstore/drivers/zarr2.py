@@ -34,7 +34,7 @@ from tegula.tensorstore.json import dump, integer, known_only, member, one_of, s
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import SpecMember
 
-__all__ = ["ZarrDriver", "ZarrSpec"]
+__all__ = ["ZarrSpec"]
 
 _SEPARATOR = "dimension_separator"
 
@@ -43,7 +43,7 @@ class ZarrDriver(KeyedDriver):
     """The driver of a Zarr v2 array."""
 
     name = "zarr"
-    wrong_fill = wrong_domain = "INVALID_ARGUMENT"
+    wrong_fill = "INVALID_ARGUMENT"
 
     def __init__(self, source: ZarrSpec, kvstore: KvStore, node: ArrayMetadata) -> None:
         super().__init__(source, kvstore, node, write_empty=node.fill_value is None)
@@ -62,6 +62,7 @@ class ZarrSpec(KeyedSpec):
 
     name = "zarr"
     format_name = "zarr2"
+    wrong_domain = "INVALID_ARGUMENT"
     compared_otherwise = frozenset((_SEPARATOR,))
     driver_type = ZarrDriver
     codec_names = ("compressor", "filters")

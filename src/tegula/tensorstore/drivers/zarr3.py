@@ -52,7 +52,7 @@ from tegula.tensorstore.json import MISSING, dump, integer, member, naming, obj,
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import SpecMember, on_demand
 
-__all__ = ["Zarr3Driver", "Zarr3Spec"]
+__all__ = ["Zarr3Spec"]
 
 _UNITS = "dimension_units"
 _VOID = Elements(DataType(np.dtype("V1")), None, True)
@@ -95,6 +95,7 @@ class Zarr3Spec(KeyedSpec):
     # --- JSON
 
     def complete_schema(self) -> None:
+        self.ranks()  # refuses those that contradict each other
         wanted, shown, data_type = self.schema.dtype, self.shown, self.constraints.data_type
         if shown is None and data_type is not None and data_type.numpy.names is None:
             shown = Elements(data_type)  # the field that it lacks is an error on opening
