@@ -23,7 +23,7 @@ from tegula.tensorstore.errors import StatusError, ValueStatusError, annotate, i
 
 __all__ = [
     "MAX_RANK", "MISSING", "MemberTable", "NumberRangeError", "array", "array_of", "as_bytes", "at", "boolean",
-    "check_rank", "checked_pointer", "conversion_error", "dump", "expected", "in_member", "int64", "int_argument",
+    "check_rank", "checked_pointer", "conversion_error", "dump", "each", "expected", "int64", "int_argument",
     "integer", "key_bytes", "key_text", "known_only", "member", "naming", "nested_array", "nested_shape", "number",
     "obj", "one_of", "only_json", "optional", "parse", "parse_pointer", "pretty", "read_indices", "read_int64",
     "read_member", "read_ratios", "replaced", "resolve", "sound_text", "string", "take", "take_members",
@@ -73,11 +73,6 @@ class _Reading(stating):
         if isinstance(error, TegulaError):
             known = error if isinstance(error, StatusError) else invalid(str(error))
             raise annotate(known, f"Error parsing {self._text} {dump(self._of)}") from error.__cause__
-
-
-def in_member(name: str, error: StatusError) -> StatusError:
-    """Return an error with the name of a member added."""
-    return annotate(error, f"Error parsing object member {dump(name)}")
 
 
 def member(name: str) -> _Reading:
@@ -266,31 +261,21 @@ def nested_shape(value: Any, depth: int = MAX_RANK + 1) -> list[int]:
     return shape
 
 
+def each(values: npt.NDArray[Any], function: Callable[[Any], Any], result: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Apply a function to each element of an array."""
+    return np.fromiter(map(function, values.reshape(-1)), result, values.size).reshape(values.shape)
+
+
 def nested_array(value: Any, shape: Sequence[int]) -> npt.NDArray[Any]:
     """Return the elements of nested lists as an array of objects."""
     if len(shape) > MAX_RANK:
         raise invalid(f"Nesting level exceeds maximum rank of {MAX_RANK}")
-    values = np.empty(shape, object)
-    _fill(values, value, ())
-    return values
-
-
-def _fill(values: npt.NDArray[Any], value: Any, position: tuple[int, ...]) -> None:
-    depth, shape = len(position), values.shape
-    if depth == len(shape):
-        values[position] = value
-        return
-    if not isinstance(value, list):
-        raise invalid(
-            f"Expected rank-{len(shape)} array, but found non-array element {dump(value)} at position {[*position]}."
-        )
-    if len(value) != shape[depth]:
-        raise invalid(
-            f"Expected array of shape {[*shape]}, but found array element {dump(value)} of length {len(value)} "
-            f"at position {[*position]}."
-        )
-    for number, inner in enumerate(value):
-        _fill(values, inner, (*position, number))
+    elements = [value]
+    for size in shape:
+        if wrong := [part for part in elements if not isinstance(part, list) or len(part) != size]:
+            raise invalid(f"{dump(wrong[0])} does not fit into an array of shape {[*shape]}")
+        elements = [inner for part in elements for inner in part]
+    return np.fromiter(elements, object, len(elements)).reshape(shape)
 
 
 _WIDTH = 80
@@ -313,13 +298,13 @@ def conversion_error(error: Exception) -> StatusError:
 def parse(document: bytes, parse_int: Callable[[str], Any] = int) -> Any:
     """Return the value of a JSON document, every part of which can be written again."""
     text = document.decode("utf-8-sig")
-    value = json.loads(text, parse_constant=_no_number, parse_float=_finite_float, parse_int=parse_int)
+    value = json.loads(text, parse_constant=_no_number, parse_float=_finite, parse_int=parse_int)
     if re.search(r"\\u[dD]", text):
         json.dumps(value, ensure_ascii=False, default=str).encode()
     return value
 
 
-def _finite_float(text: str) -> float:
+def _finite(text: str) -> float:
     return parsed if math.isfinite(parsed := float(text)) else _no_number(text)
 
 

@@ -279,11 +279,7 @@ class TensorStore(Indexable):
     # --- writing
 
     def write(
-        self,
-        source: Any,
-        *,
-        batch: Batch | None = None,
-        can_reference_source_data_indefinitely: bool | None = None,
+        self, source: Any, *, batch: Batch | None = None, can_reference_source_data_indefinitely: bool | None = None
     ) -> WriteFutures:
         """Write all elements of the view; only those of a TensorStore can be written in a batch.
 

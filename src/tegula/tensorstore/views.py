@@ -17,14 +17,13 @@ from tegula.indexing import whole
 from tegula.indexing.transform import Affine, OutputMap, Transform, affine, axes_of, composed, extent
 from tegula.runtime.frozen import attribute
 from tegula.tensorstore.constraints import dtypes
-from tegula.tensorstore.constraints.casting import each
 from tegula.tensorstore.constraints.fill_values import as_dtype
 from tegula.tensorstore.constraints.schema import units_through
 from tegula.tensorstore.errors import StatusError, invalid, status, type_error
 from tegula.tensorstore.index.dim import Interval, interval_text
 from tegula.tensorstore.index.output_maps import with_origin_0
 from tegula.tensorstore.index.transform import identity
-from tegula.tensorstore.json import conversion_error, to_json_value
+from tegula.tensorstore.json import conversion_error, each, to_json_value
 
 if TYPE_CHECKING:
     from tegula.tensorstore.constraints.dtypes import dtype

@@ -60,7 +60,7 @@ def test_values_are_kept_or_refused(array: np.ndarray[Any, Any], target: np.dtyp
 @pytest.mark.parametrize(
     ("json", "kind", "message"),
     [
-        ([[1, 2], [3]], "uint8", r"Expected array of shape \[2, 2\], but found array element \[3\] of length 1"),
+        ([[1, 2], [3]], "uint8", r"\[3\] does not fit into an array of shape \[2, 2\]"),
         ([1, "a"], "uint8", r"at position \[1\]: Expected integer in the range \[0, 255\], but received: \"a\""),
         (500, "uint8", r"at position \[\]: Expected integer in the range \[0, 255\], but received: 500"),
         ({"a": 1}, "float32", "Expected 64-bit floating-point number"),

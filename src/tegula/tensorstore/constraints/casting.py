@@ -13,10 +13,10 @@ import ml_dtypes
 import numpy as np
 
 from tegula.tensorstore.constraints.dtypes import TYPES
-from tegula.tensorstore.errors import StatusError, invalid, type_error
-from tegula.tensorstore.json import boolean, expected, integer, number, string
+from tegula.tensorstore.errors import checked, invalid
+from tegula.tensorstore.json import boolean, each, integer, number, string
 
-__all__ = ["convert", "convertible", "each", "from_json_to", "implicit"]
+__all__ = ["convert", "convertible", "from_json_to", "implicit"]
 
 _TEXTS = frozenset(("string", "ustring"))
 _OPAQUE = frozenset(("byte", "char"))
@@ -40,15 +40,6 @@ _WIDER = {
     "float32": frozenset(("float64",)),
 }
 _Function = Callable[[Any], Any]
-
-
-def each(values: np.ndarray[Any, Any], function: _Function, result: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Apply a function to each element of an array."""
-    converted = np.empty(values.shape, result)
-    flat = converted.reshape(-1)
-    for position, value in enumerate(values.reshape(-1)):
-        flat[position] = function(value)
-    return converted
 
 
 def convertible(source: str, target: str) -> bool:
@@ -104,7 +95,7 @@ def convert(values: np.ndarray[Any, Any], source: str, target: str, result: np.d
     if target == "json":
         return each(values, _to_json(source), result)
     if source in _TEXTS:
-        return each(values, _encode if target == "string" else _decode, result)
+        return each(values, str.encode if target == "string" else _decode, result)
     if target in _TEXTS:
         written = _to_text(source)
         return each(values, (lambda value: written(value).encode()) if target == "string" else written, result)
@@ -137,19 +128,11 @@ def _numbers(values: np.ndarray[Any, Any], source: str, result: np.dtype[Any]) -
 # --- texts
 
 
-def _encode(value: Any) -> bytes:
-    encoded: bytes = value.encode()
-    return encoded
-
-
 def _decode(value: Any) -> str:
     try:
-        if not isinstance(value, bytes):
-            raise type_error(f"expected bytes, {type(value).__name__} found")
-        decoded: str = value.decode()
+        return checked("an element", value, bytes).decode()
     except UnicodeDecodeError:
         raise invalid("Invalid UTF-8 sequence encountered") from None
-    return decoded
 
 
 def _to_text(source: str) -> Callable[[Any], str]:
@@ -197,17 +180,9 @@ def _json_to_float(value: Any) -> float:
 def _json_to_integer(target: str) -> _Function:
     bits = int(target.lstrip("uint"))
     low, high = (0, 2**bits - 1) if target.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-    if bits == 64:
-        kind = f"64-bit {'unsigned' if low == 0 else 'signed'} integer"
-    else:
-        kind = f"integer in the range [{low}, {high}]"
 
     def function(value: Any) -> int:
-        parsed = int(value) if isinstance(value, str) and _INTEGER.fullmatch(value) else value
-        try:
-            return integer(parsed, low, high)
-        except StatusError:
-            raise expected(kind, value) from None
+        return integer(int(value) if isinstance(value, str) and _INTEGER.fullmatch(value) else value, low, high)
 
     return function
 
@@ -233,7 +208,7 @@ def _numpy_convert(
     if target in _TEXTS or target == "json":
         text = values.dtype.kind == "S"
         decoded = each(values, _decode if text and target != "string" else lambda value: value, np.dtype(object))
-        return each(decoded, _encode, result) if target == "string" and not text else decoded
+        return each(decoded, str.encode, result) if target == "string" and not text else decoded
     if source == "string" and result.kind == "U":
         values = each(values, _decode, np.dtype(object))
     return values.astype(result)

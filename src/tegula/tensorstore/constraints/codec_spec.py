@@ -41,7 +41,7 @@ from tegula.tensorstore.json import (
 
 __all__ = [
     "DEFAULT_COMPRESSOR", "Chain", "Codec", "CodecSpec", "Layout", "chain_from_json", "complete_chain",
-    "compression_from_json", "compressor_from_json", "decoded_layout", "default_compression", "filters_from_json",
+    "compression_from_json", "compressor_from_json", "decoded_layout", "filters_from_json",
     "merge_chains",
 ]  # fmt: skip
 
@@ -131,7 +131,8 @@ def _codec_from_json(value: Any) -> Codec:
             return Codec(name, parts)
         if name == "transpose":
             with member("order"):
-                options["order"] = _order(options.get("order", MISSING))
+                order = options.get("order", MISSING)
+                options["order"] = order if order in ("C", "F") else array_of(order, _number(0, MAX_RANK - 1))
         check_codec(name, options)
     return Codec(name, options)
 
@@ -159,20 +160,15 @@ def check_codec(name: str, options: dict[str, Any]) -> None:
         build_chain(specs, as_data_type("u2"), None, ndim=ndim)
 
 
-def _order(value: Any) -> list[int] | str:
-    if value in ("C", "F"):
-        return str(value)
-    order = array_of(value, lambda axis: integer(axis, 0, MAX_RANK - 1))
-    if sorted(order) != list(range(len(order))):
-        raise invalid(f"{order} is not a permutation")
-    return order
+def _number(least: int, most: int) -> Callable[[Any], int]:
+    return partial(integer, least=least, most=most)
 
 
 _SHARDING_OPTIONS: Final[dict[str, Any]] = {
-    "chunk_shape": lambda value: array_of(value, lambda length: integer(length, 1, 2**63 - 1)),
+    "chunk_shape": lambda value: array_of(value, _number(1, 2**63 - 1)),
     "index_codecs": chain_from_json,
     "codecs": chain_from_json,
-    "index_location": lambda value: one_of(value, ("start", "end")),
+    "index_location": partial(one_of, names=("start", "end")),
 }
 """The options of shards, in the order in which they are read."""
 
@@ -344,9 +340,14 @@ def decoded_layout(chain: Chain, rank: int, shape: tuple[int, ...] | None) -> La
     orders = [_order_as_list(codec.options["order"], rank) for codec in chain.arrays if codec.name == "transpose"]
     for order in orders:
         shape = shape and tuple(shape[axis] for axis in order)
-    layout = Layout(read_shape=shape)
-    if chain.serializer is not None:
-        layout = _serialized_layout(chain.serializer, rank, shape)
+    codec = chain.serializer
+    layout = Layout(None if codec is None else tuple(range(rank)), shape)
+    if codec is not None and codec.name == _SHARDING:
+        lengths, inner_chain = codec.options.get("chunk_shape"), codec.options.get("codecs")
+        if lengths is not None and len(lengths) != rank:
+            raise invalid(f'the "chunk_shape" {lengths} of shards does not fit {rank} dimensions')
+        inner_shape = None if lengths is None else tuple(lengths)
+        layout = Layout() if inner_chain is None else decoded_layout(inner_chain, rank, inner_shape)
     for order in reversed(orders):
         inner = layout.inner_order and tuple(order[axis] for axis in layout.inner_order)
         read = layout.read_shape and tuple(layout.read_shape[order.index(axis)] for axis in range(rank))
@@ -354,21 +355,7 @@ def decoded_layout(chain: Chain, rank: int, shape: tuple[int, ...] | None) -> La
     return layout
 
 
-def _serialized_layout(codec: Codec, rank: int, shape: tuple[int, ...] | None) -> Layout:
-    if codec.name != _SHARDING:
-        return Layout(tuple(range(rank)), shape)
-    lengths = codec.options.get("chunk_shape")
-    if lengths is not None and len(lengths) != rank:
-        raise invalid(f'the "chunk_shape" {lengths} of shards does not fit {rank} dimensions')
-    inner = codec.options.get("codecs")
-    return Layout() if inner is None else decoded_layout(inner, rank, None if lengths is None else tuple(lengths))
-
-
 _N5_BLOSC: Final = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
-
-
-def _number(least: int, most: int) -> Callable[[Any], int]:
-    return partial(integer, least=least, most=most)
 
 
 _N5_OPTIONS: Final[dict[str, MemberTable]] = {
@@ -395,12 +382,6 @@ def compression_from_json(value: Any) -> dict[str, Any]:
     options = with_defaults(take_members(members, _N5_OPTIONS[kind]), _N5_OPTIONS[kind])
     known_only(members)
     return dict(sorted({"type": kind, **options}.items()))
-
-
-def default_compression(data_type: DataType) -> dict[str, Any]:
-    """Return the ``compression`` of a new array of N5 for which none is chosen."""
-    shuffle = 2 if data_type.itemsize == 1 else 1
-    return {"blocksize": 0, "clevel": 5, "cname": "lz4", "shuffle": shuffle, "type": "blosc"}
 
 
 _PREFIX = "numcodecs."

@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tegula.tensorstore.constraints.casting import convert, convertible, each, from_json_to
+from tegula.tensorstore.constraints.casting import convert, convertible, from_json_to
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.errors import StatusError, annotate, invalid, type_error
-from tegula.tensorstore.json import NumberRangeError, nested_array, nested_shape, to_json_value
+from tegula.tensorstore.json import NumberRangeError, each, nested_array, nested_shape, to_json_value
 
 __all__ = ["as_dtype", "check_broadcast", "equal", "from_argument", "from_json", "read_elements", "stripped", "to_json"]
 
@@ -61,7 +61,7 @@ def to_json(array: Array, wanted: dtype | None) -> Any:
     if array.dtype.kind in "mM":
         return np.where(np.isnat(array), "NaT", array.astype(np.int64).astype(object)).tolist()
     if kind.numpy_dtype.names:
-        return np.vectorize(_record_text, otypes=[object])(array).tolist() if array.ndim else _record_text(array)
+        return each(array, lambda record: base64.b64encode(record.tobytes()).decode(), _OBJECT).tolist()
     if not convertible(kind.name, "json"):
         raise invalid(f"Conversion from {kind.name} to JSON is not implemented")
     return convert(array, kind.name, "json", _OBJECT).tolist()
@@ -110,11 +110,8 @@ def as_dtype(array: Array, wanted: dtype) -> Array:
 
 def check_broadcast(array: Array, shape: Sequence[int]) -> None:
     """Refuse a fill value that does not broadcast to a shape."""
-    extra = max(0, array.ndim - len(shape))
-    sizes = (1,) * (len(shape) - array.ndim) + array.shape
-    if any(size != 1 for size in sizes[:extra]) or any(
-        size not in (1, wanted) for size, wanted in zip(sizes[extra:], shape, strict=True)
-    ):
+    wanted = (*reversed(shape), *[1] * array.ndim)
+    if any(size not in (1, full) for size, full in zip(reversed(array.shape), wanted)):
         raise invalid(f"Cannot broadcast array of shape {[*array.shape]} to target shape {[*shape]}")
 
 
@@ -177,11 +174,6 @@ def _pairs(array: Array, wanted: dtype) -> Array:
     for position in np.ndindex(joined.shape):
         joined[position] = complex(*numbers[position].tolist())
     return stripped(joined)
-
-
-def _record_text(record: Array) -> str:
-    """Return the bytes of a record in Base64, as in metadata."""
-    return base64.b64encode(record.tobytes()).decode()
 
 
 def _unpacked(array: Array) -> Array:

@@ -8,7 +8,7 @@ several maps use comes where the first of them does.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -24,15 +24,7 @@ from tegula.tensorstore.errors import checked, index_error, invalid, stating
 from tegula.tensorstore.index.domain import IndexDomain, merge_domains
 from tegula.tensorstore.index.output_maps import OutputIndexMap
 from tegula.tensorstore.index.transform import Indexable, IndexTransform, identity
-from tegula.tensorstore.json import (
-    MAX_RANK,
-    MISSING,
-    array_of,
-    check_rank,
-    integer,
-    optional,
-    read_int64,
-)
+from tegula.tensorstore.json import MAX_RANK, MISSING, array_of, check_rank, integer, optional, read_int64
 
 __all__ = ["Schema", "fill_through", "layout_through", "units_through"]
 
@@ -54,8 +46,11 @@ def layout_through(layout: ChunkLayout, transform: IndexTransform) -> ChunkLayou
         return layout.copy()  # without a rank, it constrains at most the number of elements
     sources = _sources(transform)
     view = ChunkLayout(rank=len(sources))
-    if (order := layout._any_order) is not None:
-        view._set("inner_order", _order_through(order, transform), layout.inner_order is not None)
+    if (order := layout._any_order) is not None:  # the dimensions as those of the array first use them
+        output = transform.output
+        dims = [output[axis].input_dimension for axis in order if output[axis].stride]
+        ordered = dict.fromkeys([*(dim for dim in dims if dim is not None), *range(len(sources))])
+        view._set("inner_order", [*ordered], layout.inner_order is not None)
     for part, kind in layout._own.items():
         for hard in (True, False):
             values = layout._vector(part).only(hard)
@@ -66,13 +61,6 @@ def layout_through(layout: ChunkLayout, transform: IndexTransform) -> ChunkLayou
                 changed = [one and (None if one[0] is None else _through(kind, *one)) for one in found]
                 view._set(part, changed, hard)
     return view
-
-
-def _order_through(order: Sequence[int], transform: IndexTransform) -> list[int]:
-    """Return the dimensions of a view in the order in which the array's dimensions first use them."""
-    output, rank = transform.output, transform.domain.rank
-    dims = [output[axis].input_dimension for axis in order if output[axis].stride]
-    return list(dict.fromkeys([*(dim for dim in dims if dim is not None), *range(rank)]))
 
 
 def _through(kind: str, value: Any, output_map: OutputIndexMap) -> Any:
@@ -332,12 +320,15 @@ class Schema(Constraints, Indexable):
             _check_fill(value, self._domain)
         elif self._rank is not None and value.ndim > self._rank:
             raise invalid(f"Invalid fill_value for rank {self._rank}: {value.tolist()}")
-        if self._fill_value is None:
+        old, wanted = self._fill_value, self._dtype
+        if old is None:
             value.setflags(write=False)
             self._fill_value = value
-        elif not self._same_fill(self._fill_value, value):
-            new, old = value.tolist(), self._fill_value.tolist()
-            raise invalid(f"Specified fill_value ({new}) does not match existing value in schema ({old})")
+            return
+        if wanted is not None:  # values from JSON are not converted yet
+            old, value = fill_values.as_dtype(old, wanted), fill_values.as_dtype(value, wanted)
+        if not fill_values.equal(old, value):
+            raise invalid(f"Specified fill_value {value.tolist()} does not match the existing one, {old.tolist()}")
 
     def _converted(self, value: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return a fill value converted to the data type, if that is known; values from JSON are not converted."""
@@ -346,12 +337,6 @@ class Schema(Constraints, Indexable):
         # the driver converts values from JSON; only pairs for complex numbers, which add a dimension, are joined here
         is_json = value.dtype.kind == "O" and self._dtype.numpy_dtype.kind != "c"
         return value if is_json else fill_values.as_dtype(value, self._dtype)
-
-    def _same_fill(self, first: npt.NDArray[Any], second: npt.NDArray[Any]) -> bool:
-        """Return whether two fill values are equal, after conversion to the data type if that is known."""
-        if self._dtype is not None:
-            first, second = fill_values.as_dtype(first, self._dtype), fill_values.as_dtype(second, self._dtype)
-        return fill_values.equal(first, second)
 
     def _set_dimension_units(self, units: Units) -> None:
         """Merge in units."""

@@ -110,8 +110,7 @@ def fill_as_shown(fill: npt.NDArray[Any], shown: Elements) -> npt.NDArray[Any]:
     """Return a fill value of a schema in the shape of an element."""
     fill = as_dtype(fill, shown.dtype)
     check_broadcast(fill, shown.shape)
-    extra = max(0, fill.ndim - len(shown.shape))
-    return np.broadcast_to(fill.reshape(fill.shape[extra:]), shown.shape)
+    return np.broadcast_to(fill, shown.shape)
 
 
 def stored_fill(fill: npt.NDArray[Any], stored: DataType, shown: Elements) -> npt.NDArray[Any]:

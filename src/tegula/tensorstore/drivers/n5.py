@@ -6,6 +6,7 @@ tegula shows N5 in C order, so the array of a driver has the dimensions in rever
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -17,7 +18,7 @@ from tegula.indexing import Transform
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
-from tegula.tensorstore.constraints.codec_spec import Layout, compression_from_json, default_compression
+from tegula.tensorstore.constraints.codec_spec import Layout, compression_from_json
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.unit import Unit, Units
 from tegula.tensorstore.drivers.elements import Elements
@@ -108,7 +109,8 @@ class N5Spec(KeyedSpec):
         reader = Reader(members)
         reader.take_sizes("dimensions", "shape")
         reader.take_sizes("blockSize", "chunk_shape", 1)
-        reader.take("dataType", _data_type, N5Spec.type_to_json, "data_type")
+        data_type = partial(one_of, names=_TYPES)
+        reader.take("dataType", lambda name: DataType(np.dtype(data_type(name))), N5Spec.type_to_json, "data_type")
         reader.take("compression", compression_from_json)
         names = reader.take("axes", lambda value: _labels(reader.per_dimension(value, string)), list, "names")
         if not any(names or ()):
@@ -169,12 +171,14 @@ class N5Spec(KeyedSpec):
     ) -> dict[str, Any]:
         chunks = layout._chosen(rank, domain.shape)
         _check_size(chunks, data_type)
+        shuffle = 2 if data_type.itemsize == 1 else 1
+        usual = {"blocksize": 0, "clevel": 5, "cname": "lz4", "shuffle": shuffle, "type": "blosc"}
         document = {
             **self.constraints.json,
             "dimensions": [*domain.shape],
             "blockSize": [*chunks],
             "dataType": self.type_to_json(data_type),
-            "compression": self.get_codec()._members.get("compression", default_compression(data_type)),
+            "compression": self.get_codec()._members.get("compression", usual),
         }
         if any(domain.labels):
             document["axes"] = [*domain.labels]
@@ -186,10 +190,6 @@ class N5Spec(KeyedSpec):
 
 
 # --- members of documents
-
-
-def _data_type(value: Any) -> DataType:
-    return DataType(np.dtype(one_of(value, _TYPES)))
 
 
 def _labels(names: tuple[str, ...]) -> tuple[str, ...]:

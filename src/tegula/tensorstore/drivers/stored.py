@@ -29,11 +29,11 @@ from tegula.tensorstore.index.dim import EXCLUSIVE_INFINITY
 from tegula.tensorstore.index.domain import IndexDomain, merge_domains
 from tegula.tensorstore.index.transform import IndexTransform
 from tegula.tensorstore.json import (
-    MAX_RANK,
     MISSING,
     array,
     array_of,
     boolean,
+    check_rank,
     dump,
     integer,
     member,
@@ -105,9 +105,7 @@ class Reader:
     def per_dimension(self, value: Any, read: Callable[[Any], Any]) -> tuple[Any, ...]:
         """Read an array with an element for each dimension."""
         values = array(value, self.rank)
-        if len(values) > MAX_RANK:
-            raise invalid(f"Rank {len(values)} is outside valid range [0, {MAX_RANK}]")
-        self.rank = len(values)
+        self.rank = check_rank(len(values))
         return tuple(array_of(values, read))
 
     def sizes(self, value: Any, least: int = 0) -> tuple[int, ...]:
@@ -119,11 +117,7 @@ class Reader:
         self.take(name, lambda value: self.sizes(value, least), list, part)
 
     def take_fill(
-        self,
-        type_name: str,
-        data_type: DataType | None,
-        read: ReadFill,
-        write: Callable[[Any, DataType], Any],
+        self, type_name: str, data_type: DataType | None, read: ReadFill, write: Callable[[Any, DataType], Any]
     ) -> None:
         """Read the ``fill_value``, which needs the type of the elements beside it."""
         if data_type is not None:

@@ -11,7 +11,7 @@ from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Context, SpecBuilder
 from tegula.tensorstore.errors import invalid
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.json import expected, in_member, int64, obj, read_member, take
+from tegula.tensorstore.json import integer, obj, read_member, take
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, OpenMode
 from tegula.tensorstore.spec.spec import Spec
 
@@ -62,9 +62,9 @@ def read_base(members: dict[str, Any], schema: Schema) -> Spec:
 
     def read(value: Any) -> Spec:
         members = {**usual, **obj(value)}
-        if schema.rank is not None and take(members, "rank", int64, schema.rank) != schema.rank:
-            raise in_member("rank", expected(str(schema.rank), value["rank"]))
-        return Spec(members if schema.rank is None else {**members, "rank": schema.rank})
+        if (rank := schema.rank) is not None:
+            take(members, "rank", lambda given: integer(given, rank, rank))
+        return Spec(members if rank is None else {**members, "rank": rank})
 
     return read_member(members, "base", read)
 

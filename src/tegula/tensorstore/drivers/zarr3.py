@@ -36,16 +36,7 @@ from tegula.tensorstore.constraints.codec_spec import (
 from tegula.tensorstore.constraints.unit import Unit, Units, merged_units, units_to_json
 from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
-from tegula.tensorstore.drivers.stored import (
-    SHOWN,
-    Metadata,
-    Ranks,
-    Reader,
-    ReadFill,
-    fill_of_spec,
-    mismatch,
-    ranks,
-)
+from tegula.tensorstore.drivers.stored import SHOWN, Metadata, Ranks, Reader, ReadFill, fill_of_spec, mismatch, ranks
 from tegula.tensorstore.errors import StatusError, invalid, stating
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json import MISSING, dump, integer, member, naming, obj, one_of, optional, string

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from tegula.runtime.frozen import attribute
-from tegula.tensorstore.errors import StatusError, index_error, invalid, status, type_error
+from tegula.tensorstore.errors import StatusError, checked, index_error, invalid, status, type_error
 from tegula.tensorstore.json import MAX_RANK, dump
 
 __all__ = [
@@ -194,11 +194,7 @@ class Dim:
     label: str
 
     def __init__(
-        self,
-        *args: Any,
-        implicit_lower: bool | None = None,
-        implicit_upper: bool | None = None,
-        **bounds: Any,
+        self, *args: Any, implicit_lower: bool | None = None, implicit_upper: bool | None = None, **bounds: Any
     ) -> None:
         fields = _by_name(args, bounds)
         low, size, last, upper = map(fields.get, ("inclusive_min", "size", "inclusive_max", "exclusive_max"))
@@ -250,8 +246,7 @@ class Dim:
 
     def hull(self, other: Dim) -> Dim:
         """Return the smallest interval that contains both."""
-        _check_other(other)
-        label = merge_labels(self.label, other.label)
+        label = merge_labels(self.label, checked("other", other, Dim).label)
         if self.empty or other.empty:
             chosen = other if self.empty else self
             lower, upper = chosen._lower, chosen._upper
@@ -261,8 +256,7 @@ class Dim:
 
     def intersect(self, other: Dim) -> Dim:
         """Return the intersection."""
-        _check_other(other)
-        label = merge_labels(self.label, other.label)
+        label = merge_labels(self.label, checked("other", other, Dim).label)
         lower, upper = max(self._lower, other._lower), min(self._upper, other._upper)
         flags = common_flags(self._key(), other._key(), lower, upper)
         return Dim._make(lower, max(lower, upper), *flags, label)
@@ -299,23 +293,15 @@ class Dim:
         return f"{dump(self.label)}: {text}" if self.label else text
 
     def __repr__(self) -> str:
-        parts = []
-        if self._lower != -INFINITY:
-            parts.append(f"inclusive_min={self._lower}")
-        if self.implicit_lower != (self._lower == -INFINITY):
-            parts.append(f"implicit_lower={self.implicit_lower}")
-        if self._upper != EXCLUSIVE_INFINITY:
-            parts.append(f"exclusive_max={self._upper}")
-        if self.implicit_upper != (self._upper == EXCLUSIVE_INFINITY):
-            parts.append(f"implicit_upper={self.implicit_upper}")
-        if self.label:
-            parts.append(f"label={dump(self.label)}")
-        return f"Dim({', '.join(parts)})"
-
-
-def _check_other(other: object) -> None:
-    if not isinstance(other, Dim):
-        raise type_error(f"expected a Dim, not {type(other).__name__}")
+        has_lower, has_upper = self._lower != -INFINITY, self._upper != EXCLUSIVE_INFINITY
+        parts = {
+            f"inclusive_min={self._lower}": has_lower,
+            f"implicit_lower={self.implicit_lower}": self.implicit_lower == has_lower,
+            f"exclusive_max={self._upper}": has_upper,
+            f"implicit_upper={self.implicit_upper}": self.implicit_upper == has_upper,
+            f"label={dump(self.label)}": self.label,
+        }
+        return f"Dim({', '.join(text for text, is_shown in parts.items() if is_shown)})"
 
 
 def merge_labels(first: str, second: str) -> str:

@@ -9,14 +9,7 @@ from functools import partial
 from itertools import repeat
 from typing import Any, cast
 
-from tegula.tensorstore.errors import (
-    IndexStatusError,
-    index_error,
-    invalid,
-    stating,
-    status,
-    type_error,
-)
+from tegula.tensorstore.errors import IndexStatusError, checked, index_error, invalid, stating, status, type_error
 from tegula.tensorstore.index.dim import (
     EXCLUSIVE_INFINITY,
     INFINITY,
@@ -36,6 +29,7 @@ from tegula.tensorstore.index.output_maps import Transform
 from tegula.tensorstore.json import (
     MISSING,
     array_of,
+    check_rank,
     expected,
     int_argument,
     integer,
@@ -263,8 +257,7 @@ def merge_domains(first: IndexDomain, second: IndexDomain) -> IndexDomain:
 
 
 def _combined(verb: str, first: IndexDomain, second: IndexDomain, join: Callable[[Dim, Dim], Dim]) -> IndexDomain:
-    if not isinstance(second, IndexDomain):
-        raise type_error(f"expected an IndexDomain, not {type(second).__name__}")
+    checked("other", second, IndexDomain)
     dims: list[Dim] = []
     with stating(f"Cannot {verb} index domain {first} with index domain {second}"):
         if first.rank != second.rank:
@@ -298,8 +291,7 @@ def _of_dimensions(dimensions: Iterable[Dim]) -> IndexDomain:
     dims = list(dimensions)
     if not all(isinstance(dim, Dim) for dim in dims):
         raise type_error("expected a rank or a sequence of Dim")
-    if len(dims) > MAX_RANK:
-        raise invalid(f"Invalid rank: {len(dims)}")
+    check_rank(len(dims))
     check_labels(dim.label for dim in dims)
     return IndexDomain._of([dim._key() for dim in dims])
 
@@ -325,12 +317,8 @@ _LIMITS = {
 
 def bounds_from_arguments(arguments: dict[str, Any], prefix: str = "") -> tuple[Bounds, ...]:
     """Return the dimensions for keyword arguments whose names begin with a prefix; None stands for a missing one."""
-    rank: int | None = None
     source = f"{prefix}rank"
-    if arguments[source] is not None:
-        rank = int_argument(arguments[source])
-        if not 0 <= rank <= MAX_RANK:
-            raise invalid(f"Invalid {source}: {rank}")
+    rank = None if arguments[source] is None else check_rank(int_argument(arguments[source]))
     vectors: dict[str, list[Any]] = {}
     for name in _ORDER:
         shown = name if name.startswith("implicit") else f"{prefix}{name}"
@@ -339,15 +327,11 @@ def bounds_from_arguments(arguments: dict[str, Any], prefix: str = "") -> tuple[
         if name in _UPPER and (other := [each for each in _UPPER if each in vectors]):
             raise invalid(f"Cannot specify both `{prefix}{other[0]}` and `{shown}`")
         vectors[name] = _vector(given, name)
-        length = len(vectors[name])
-        if length > MAX_RANK:
-            raise invalid(f"Rank specified by `{shown}` ({length}) exceeds {MAX_RANK}")
-        if rank is not None and length != rank:
-            raise invalid(
-                f"Rank specified by `{shown}` ({length}) does not match rank specified by `{source}` ({rank})"
-            )
+        length = check_rank(len(vectors[name]))
         if rank is None:
             rank, source = length, shown
+        if length != rank:
+            raise invalid(f"`{shown}` has {length} elements, which does not fit the rank {rank} of `{source}`")
     if rank is None:
         raise invalid(f"Must specify `{prefix}rank`")
     check_labels(vectors.get("labels", ()))

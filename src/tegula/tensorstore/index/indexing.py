@@ -124,7 +124,11 @@ def parse_expression(argument: Any, mode: Mode = "default", usage: Usage = "dire
                 if not term.arrays and mode == "oindex" and usage != "direct":
                     raise index_error("Zero-rank bool array incompatible with outer indexing of a dimension selection")
                 apart, has_array = apart or closed, True
-                shape = _broadcast(shape, term.shape) if mode != "oindex" else ()
+                try:
+                    shape = np.broadcast_shapes(shape, term.shape) if mode != "oindex" else ()
+                except ValueError:
+                    shown = " vs ".join(f"{{{', '.join(map(str, lengths))}}}" for lengths in (term.shape, shape))
+                    raise index_error(f"Incompatible index array shapes: {shown}") from None
             else:
                 closed = closed or (has_array and type(term) is not int)
                 if term is None and usage == "chained":
@@ -142,14 +146,6 @@ def parse_expression(argument: Any, mode: Mode = "default", usage: Usage = "dire
     return Expression(tuple(terms), False, mode, shape, apart and mode != "oindex")
 
 
-def _broadcast(shape: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
-    try:
-        return np.broadcast_shapes(shape, other) if shape and shape != other else other
-    except ValueError:
-        shown = [f"{{{', '.join(map(str, lengths))}}}" for lengths in (other, shape)]
-        raise index_error(f"Incompatible index array shapes: {shown[0]} vs {shown[1]}") from None
-
-
 def _terms(index: Any) -> tuple[Term, ...]:
     if index is None or index is ...:
         return (index,)
@@ -158,8 +154,7 @@ def _terms(index: Any) -> tuple[Term, ...]:
     if not isinstance(index, (np.ndarray, bool)) and hasattr(index, "__index__"):
         return (_integer(index),)
     array = _array(index)
-    if array.ndim > MAX_RANK:
-        raise _rank_error(array.ndim)
+    _check_rank(array.ndim)
     if array.dtype.kind == "b":
         positions = tuple(np.nonzero(array)) if array.ndim else ()
         return (Arrays(positions, positions[0].shape if positions else (int(array),), array),)
@@ -194,8 +189,9 @@ def _array(index: Any) -> np.ndarray[Any, Any]:
     return array
 
 
-def _rank_error(rank: int) -> IndexStatusError:
-    return index_error(f"Rank {rank} is outside valid range [0, {MAX_RANK}]")
+def _check_rank(rank: int) -> None:
+    if rank > MAX_RANK:
+        raise index_error(f"Rank {rank} is outside valid range [0, {MAX_RANK}]")
 
 
 def _is_vector(term: slice) -> bool:
@@ -310,9 +306,7 @@ def index_directly(pair: Transform, expression: Expression) -> Transform:
     rank = len(pair[0]._dims)
     required = _count(terms)
     if required > rank:
-        raise index_error(
-            f"Indexing expression requires {required} dimensions, and cannot be applied to a domain of rank {rank}"
-        )
+        raise index_error(f"Indexing expression requires {required} dimensions, not the {rank} of the domain")
     columns: list[Column] = []
     dim = 0
     for term in _expanded(terms, rank - required):
@@ -403,8 +397,7 @@ def _applied(
                 dims.append(new)
             else:
                 dims.append((0, 1, True, True, ""))
-    if len(dims) > MAX_RANK:
-        raise _rank_error(len(dims))
+    _check_rank(len(dims))
     new_domain = IndexDomain._of(dims)
     is_empty = is_explicitly_empty(new_domain)  # which leaves nothing to check
     if outside and not is_empty:
@@ -472,7 +465,7 @@ def _resolve_selection(
             flat.append(selector)
         else:
             flat += resolve((selector,), rank, ())
-    _check_once(twice(flat))
+    _check_once(flat)
     # number the old dimensions around the new ones, and resolve the labels
     new: list[int] = []
     at = 0
@@ -488,12 +481,12 @@ def _resolve_selection(
     numbers = [
         slots.index(domain.labels.index(selector)) if isinstance(selector, str) else selector for selector in flat
     ]
-    _check_once(twice(numbers))
+    _check_once(numbers)
     return numbers, slots
 
 
-def _check_once(repeated: list[int]) -> None:
-    if repeated:
+def _check_once(dims: Sequence[int | str]) -> None:
+    if repeated := twice(dims):
         raise index_error(f"Dimension {repeated[0]} specified more than once")
 
 

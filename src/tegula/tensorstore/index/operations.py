@@ -190,9 +190,7 @@ class Operable(ABC):
         "translate_by", integers, "``x.translate_by[1, 2]`` is x translated by these offsets; None keeps a dimension."
     )
     translate_backward_by: Subscript[Self] = operation(
-        "translate_backward_by",
-        integers,
-        "``x.translate_backward_by[1, 2]`` is x translated back by these offsets.",
+        "translate_backward_by", integers, "``x.translate_backward_by[1, 2]`` is x translated back by these offsets."
     )
     translate_to: Subscript[Self] = operation(
         "translate_to", integers, "``x.translate_to[1, 2]`` is x translated to this origin."

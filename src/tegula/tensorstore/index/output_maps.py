@@ -36,6 +36,7 @@ from tegula.tensorstore.index.dim import (
 from tegula.tensorstore.json import (
     array,
     array_of,
+    each,
     int64,
     int_argument,
     integer,
@@ -206,14 +207,12 @@ class OutputIndexMap:
         return hash((self._offset, self.stride, self._dimension, self._range))
 
     def __repr__(self) -> str:
+        if self._array is None and self._dimension is None:
+            return f"OutputIndexMap(offset={self._offset})"
+        source = f"input_dimension={self._dimension}"
         if self._array is not None:
-            return (
-                f"OutputIndexMap(offset={self._offset}, stride={self._stride}, "
-                f"index_array={array_text(self._array)}, index_range={interval_text(*self._range)})"
-            )
-        if self._dimension is not None:
-            return f"OutputIndexMap(offset={self._offset}, stride={self._stride}, input_dimension={self._dimension})"
-        return f"OutputIndexMap(offset={self._offset})"
+            source = f"index_array={array_text(self._array)}, index_range={interval_text(*self._range)}"
+        return f"OutputIndexMap(offset={self._offset}, stride={self._stride}, {source})"
 
 
 class OutputIndexMaps(tuple[OutputIndexMap, ...]):
@@ -270,19 +269,6 @@ def _range(value: Any) -> Interval:
     return UNBOUNDED if value is None else (value.inclusive_min, value.exclusive_max)
 
 
-def _array_from_json(value: Any) -> IndexArray:
-    elements = nested_array(value, nested_shape(value))
-    indices = np.empty(elements.shape, np.int64)
-    for position in np.ndindex(indices.shape):
-        indices[position] = int64(elements[position])
-    return indices
-
-
-def _range_of_json(value: Any) -> Dim:
-    array(value, 2)
-    return Dim._make(*closed(*array_of(value, _bound_from_json)), False, False, "")
-
-
 def _bound_from_json(value: Any) -> int:
     if value in ("-inf", "+inf"):
         return INFINITY if value == "+inf" else -INFINITY
@@ -291,8 +277,8 @@ def _bound_from_json(value: Any) -> int:
 
 _MEMBERS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("offset", "stride", "input_dimension"), int64),
-    "index_array": _array_from_json,
-    "index_array_bounds": _range_of_json,
+    "index_array": lambda value: each(nested_array(value, nested_shape(value)), int64, np.dtype(np.int64)),
+    "index_array_bounds": lambda value: Dim(*closed(*array_of(array(value, 2), _bound_from_json))),
 }
 
 
@@ -359,10 +345,8 @@ def _propagated(outer: Any, inner: Any, maps: Maps) -> Any:
         lower, upper = result[dim][:2]
         least, most = effective(outermost)
         if not empty and lower != upper and not least <= lower <= upper <= most:
-            raise index_error(
-                f"dimension {dim}: {interval_text(lower, upper)} is not within {interval_text(*outermost)}",
-                "OUT_OF_RANGE",
-            )
+            text = f"dimension {dim}: {interval_text(lower, upper)} is not within {interval_text(*outermost)}"
+            raise index_error(text, "OUT_OF_RANGE")
     return inner._of(result)
 
 
@@ -389,10 +373,7 @@ def substituted(outer: Any, maps: Maps, domain: Any, inner: Sequence[OutputIndex
         if not (-MAX_INT64 - 1 <= offset <= MAX_INT64 and -MAX_INT64 - 1 <= stride <= MAX_INT64):
             raise index_error(f"the offset of output dimension {output} is too large")
         if change._array is None:
-            single = OutputIndexMap._constant(offset)
-            new.append(
-                single if change._dimension is None else OutputIndexMap._single(change._dimension, offset, stride)
-            )
+            new.append(OutputIndexMap._single(change._dimension, offset, 0 if change._dimension is None else stride))
             continue
         is_empty = is_explicitly_empty(domain) if is_empty is None else is_empty
         if is_empty:

@@ -10,8 +10,8 @@ from typing import Any, Self, cast
 import numpy as np
 
 from tegula.runtime.frozen import attribute
-from tegula.tensorstore.errors import invalid, status, type_error
-from tegula.tensorstore.index.dim import INFINITY, MAX_RANK, Dim, effective, interval_text
+from tegula.tensorstore.errors import checked, invalid, status, type_error
+from tegula.tensorstore.index.dim import INFINITY, Dim, effective, interval_text
 from tegula.tensorstore.index.domain import (
     Applicable,
     IndexDomain,
@@ -33,7 +33,7 @@ from tegula.tensorstore.index.output_maps import (
     with_inherited,
 )
 from tegula.tensorstore.index.output_maps import compose as compose_pairs
-from tegula.tensorstore.json import MISSING, array, array_of, dump, member, obj
+from tegula.tensorstore.json import MISSING, array, array_of, check_rank, dump, member, obj
 
 __all__ = ["IndexTransform", "Indexable", "base_bounds", "compose", "identity", "resolved_transform"]
 
@@ -124,13 +124,7 @@ class IndexTransform(Indexable, Applicable):
             raise type_error("domain can only be combined with output")
         else:
             self._domain = domain if isinstance(domain, IndexDomain) else IndexDomain(cast("Any", domain))
-        self._maps = _identity_maps(self._domain.rank) if output is None else self._checked_maps(output)
-
-    def _checked_maps(self, output: Iterable[OutputIndexMap]) -> Maps:
-        maps = tuple(output)
-        if not all(isinstance(output_map, OutputIndexMap) for output_map in maps):
-            raise type_error("output must be OutputIndexMaps")
-        return _validated(self._domain, maps)
+        self._maps = _identity_maps(self._domain.rank) if output is None else _validated(self._domain, output)
 
     @classmethod
     def _make(cls, domain: IndexDomain, maps: Maps) -> IndexTransform:
@@ -150,13 +144,6 @@ class IndexTransform(Indexable, Applicable):
     def _apply(self, pair: Transform) -> Transform:
         """Compose the given transform, as the outer one, with this one; without output maps, only the domains."""
         return compose_pairs(pair, self._pair())
-
-    @property
-    def _is_identity(self) -> bool:
-        """Whether output and input indices are the same."""
-        return len(self._maps) == self._domain.rank and all(
-            (one._dimension, one._offset, one._stride) == (dim, 0, 1) for dim, one in enumerate(self._maps)
-        )
 
     domain: IndexDomain = attribute("_domain", "The input domain.")
 
@@ -202,7 +189,7 @@ class IndexTransform(Indexable, Applicable):
     def to_json(self) -> Any:
         """Return the JSON representation; the output maps of the identity are left out."""
         document = bounds_to_json(self._domain._dims, "input_")
-        if not self._is_identity:
+        if self._maps != _identity_maps(self._domain.rank):
             document["output"] = [output_map._to_json() for output_map in self._maps]
         return document
 
@@ -227,9 +214,7 @@ class IndexTransform(Indexable, Applicable):
             value = int(output_map._array[tuple([0 if size == 1 else index - low for size, index, low in places])])
             lower, upper = output_map._range
             if not lower <= value < upper:
-                text = (
-                    f"Index {value} is outside valid range {interval_text(lower, upper)} of output dimension {output}"
-                )
+                text = f"{value} is outside valid range {interval_text(lower, upper)} of output dimension {output}"
                 raise status("OUT_OF_RANGE", text)
         return output_map._offset + output_map._stride * value
 
@@ -267,11 +252,10 @@ def _identity_maps(rank: int) -> Maps:
     return tuple([OutputIndexMap._single(dim) for dim in range(rank)])
 
 
-def _validated(domain: IndexDomain, maps: Maps) -> Maps:
+def _validated(domain: IndexDomain, maps: Iterable[OutputIndexMap]) -> Maps:
     """Check output maps against their domain; return constants for stride 0 and for index arrays if it is empty."""
-    if len(maps) > MAX_RANK:
-        raise invalid(f"Invalid output rank: {len(maps)}")
-    empty = is_explicitly_empty(domain)
+    empty, maps = is_explicitly_empty(domain), [checked("output", one, OutputIndexMap) for one in maps]
+    check_rank(len(maps))
     return tuple([_validated_map(domain, output, output_map, empty) for output, output_map in enumerate(maps)])
 
 
@@ -302,9 +286,8 @@ def _from_json(json: Any) -> Transform:
     if output is MISSING:
         return domain, _identity_maps(domain.rank)
     with member("output"):
-        if len(array(output)) > MAX_RANK:
-            raise invalid(f"Rank {len(output)} is outside valid range [0, {MAX_RANK}]")
-        maps = tuple(array_of(output, OutputIndexMap._of_json))
+        check_rank(len(array(output)))
+        maps = array_of(output, OutputIndexMap._of_json)
     return domain, _validated(domain, maps)
 
 

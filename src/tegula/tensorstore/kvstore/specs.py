@@ -199,9 +199,7 @@ def _base_url(value: Any) -> str:
 
 _MEMORY = Kind("memory", "memory://", ("memory_key_value_store",), {"atomic": (boolean, True)})
 FILE: Final = Kind(
-    "file",
-    "file://",
-    ("file_io_concurrency", "file_io_locking", "file_io_mode", "file_io_retries", "file_io_sync"),
+    "file", "file://", ("file_io_concurrency", "file_io_locking", "file_io_mode", "file_io_retries", "file_io_sync")
 )
 _COMPRESSIONS = ("store", "deflate", "zstd", "xz")
 ZIP: Final = Kind(
@@ -426,11 +424,7 @@ class KvStoreSpec:
         return self._with(_path=join_paths(self._path, key_text(component)))
 
     def update(
-        self,
-        *,
-        unbind_context: bool | None = None,
-        strip_context: bool | None = None,
-        context: Context | None = None,
+        self, *, unbind_context: bool | None = None, strip_context: bool | None = None, context: Context | None = None
     ) -> None:
         """Bind resources to a context; first replace bound ones by their specs, or remove all, if asked to."""
         source = self

@@ -13,14 +13,7 @@ from weakref import WeakValueDictionary
 
 from tegula.errors import NotFoundError, StoreError
 from tegula.stores import LocalStore, Store
-from tegula.stores.arguments import (
-    ABSENT,
-    ByteRange,
-    BytesLike,
-    Generation,
-    check_generation,
-    flat_view,
-)
+from tegula.stores.arguments import ABSENT, ByteRange, BytesLike, Generation, check_generation, flat_view
 from tegula.stores.memory import MemoryStore
 from tegula.stores.names import file_url
 from tegula.stores.zip.store import ZipStore

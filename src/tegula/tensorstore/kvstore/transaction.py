@@ -19,16 +19,7 @@ from tegula.engine.concurrency.pool import for_each
 from tegula.engine.documents.forgetting import forget
 from tegula.errors import ConflictError, TegulaError
 from tegula.runtime.frozen import attribute
-from tegula.stores.arguments import (
-    ABSENT,
-    ByteRange,
-    BytesLike,
-    Generation,
-    changed,
-    check_key,
-    cut,
-    flat_view,
-)
+from tegula.stores.arguments import ABSENT, ByteRange, BytesLike, Generation, changed, check_key, cut, flat_view
 from tegula.stores.capabilities import BlockedKeys, blocked_by
 from tegula.stores.interface import Store
 from tegula.tensorstore.errors import StatusError, as_status, invalid, status, type_error

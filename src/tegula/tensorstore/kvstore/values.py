@@ -185,10 +185,7 @@ class ReadResult(_Members):
     stamp: TimestampedStorageGeneration
 
     def __init__(
-        self,
-        state: State = "unspecified",
-        value: str | bytes = "",
-        stamp: TimestampedStorageGeneration | None = None,
+        self, state: State = "unspecified", value: str | bytes = "", stamp: TimestampedStorageGeneration | None = None
     ) -> None:
         self.state = state
         self.value = value  # type: ignore[assignment]

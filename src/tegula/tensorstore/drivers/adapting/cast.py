@@ -16,13 +16,7 @@ from tegula.tensorstore.drivers.virtual import AdapterDriver, VirtualSpec, read_
 from tegula.tensorstore.errors import invalid
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.transform import IndexTransform
-from tegula.tensorstore.spec.interface import (
-    Driver,
-    DriverSpec,
-    Opening,
-    ResizeOptions,
-    mode_of,
-)
+from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening, ResizeOptions, mode_of
 from tegula.tensorstore.spec.spec import Spec
 
 __all__ = ["CastDriver", "CastSpec"]
