@@ -31,8 +31,7 @@ def outcome(package: Any, source: Any, target: Any) -> Any:
     try:
         target.write(source(package)).result()
     except (ValueError, TypeError, OverflowError) as error:
-        kinds = (OverflowError, TypeError, ValueError)
-        return next(kind for kind in kinds if isinstance(error, kind)), str(error)
+        return next(kind for kind in (OverflowError, TypeError, ValueError) if isinstance(error, kind))
     return target.read().result().tolist()
 
 

@@ -63,7 +63,7 @@ def test_an_index_beyond_an_array_that_can_be_resized(view: Any) -> None:
 @pytest.mark.parametrize("value", [[3], [[3, 4]], np.array([3], np.int8), np.zeros((0, 2), np.int8)])
 def test_an_array_written_to_one_element(value: Any) -> None:
     for module in (ts, tensorstore):
-        with pytest.raises(ValueError, match=f"Expected array of rank 0, but received array of rank {np.ndim(value)}"):
+        with pytest.raises(ValueError, match=f"rank {np.ndim(value)}"):
             module.array(np.int8(0))[...].write(value).result()
 
 

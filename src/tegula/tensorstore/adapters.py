@@ -110,9 +110,7 @@ def cast(base: TensorStore | Spec, dtype: dtypes.DTypeLike) -> TensorStore | Spe
     """
     if isinstance(base, TensorStore):
         return base.astype(dtype)
-    if not isinstance(base, Spec):
-        raise type_error(f"{base!r} is not a TensorStore or Spec")
-    below = Spec._of(base._driver, None)
+    below = Spec._of(_checked(base)._driver, None)
     return Spec._of(CastSpec.of(below, dtypes.dtype(dtype)), base.transform)
 
 
@@ -136,9 +134,7 @@ def downsample(
     if isinstance(base, TensorStore):
         driver = DownsampleDriver(base._driver, base._transform(), factors, method)
         return TensorStore._of(driver, None, base._transaction)
-    if not isinstance(base, Spec):
-        raise type_error(f"{base!r} is not a TensorStore or Spec")
-    return Spec._of_whole(DownsampleSpec.of(base, factors, method))
+    return Spec._of_whole(DownsampleSpec.of(_checked(base), factors, method))
 
 
 def overlay(
@@ -234,11 +230,13 @@ def _axis(axis: int | str, domains: list[IndexDomain]) -> int:
 
 
 def _layers(layers: Iterable[Any]) -> list[Any]:
-    checked = list(layers)
-    for layer in checked:
-        if not isinstance(layer, (TensorStore, Spec)):
-            raise type_error(f"{layer!r} is not a TensorStore or Spec")
-    return checked
+    return [_checked(layer) for layer in layers]
+
+
+def _checked(array: Any) -> Any:
+    if not isinstance(array, (TensorStore, Spec)):
+        raise type_error(f"{array!r} is not a TensorStore or Spec")
+    return array
 
 
 def _domains(layers: list[Any], function: str) -> list[IndexDomain]:

@@ -214,9 +214,7 @@ def int_argument(value: Any) -> int:
     try:
         return read_int64(value)
     except TypeError:
-        raise type_error(
-            f"__init__(): incompatible constructor arguments: expected an integer, not {brief(value)}"
-        ) from None
+        raise type_error(f"expected an integer, not {brief(value)}") from None
 
 
 def read_int64(value: Any) -> int:

@@ -21,7 +21,7 @@ from tegula.tensorstore.future import Batch, Future, WriteFutures, background, f
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.operations import Subscript
 from tegula.tensorstore.index.transform import Indexable, IndexTransform, base_bounds, identity, resolved_transform
-from tegula.tensorstore.json import pretty
+from tegula.tensorstore.json import naming, pretty, read_indices
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.kvstore.transaction import Transaction
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening, ResizeOptions
@@ -363,8 +363,7 @@ class TensorStore(Indexable):
         A resize of the metadata only keeps chunks outside the new bounds. With `resize_tied_bounds`, it may add or
         remove elements outside this view.
         """
-        lower = _bounds(inclusive_min)
-        upper = _bounds(exclusive_max)
+        lower, upper = _bounds("inclusive_min", inclusive_min), _bounds("exclusive_max", exclusive_max)
 
         def act() -> TensorStore:
             rank = self.rank
@@ -442,14 +441,11 @@ def _check_source(source: TensorStore, wanted: dtypes.dtype) -> None:
 _UNCHANGED = -(2**63)
 
 
-def _bounds(values: Iterable[int | None] | None) -> tuple[int | None, ...] | None:
+def _bounds(name: str, values: Iterable[int | None] | None) -> tuple[int | None, ...] | None:
     if values is None:
         return None
-    bounds = tuple(values)
-    for bound in bounds:
-        if bound is not None and not hasattr(bound, "__index__"):
-            raise type_error(f"resize(): incompatible function arguments: {bound!r} is not an integer")
-    return tuple(None if bound is None or bound == _UNCHANGED else int(bound) for bound in bounds)
+    with naming(name):
+        return tuple([None if bound == _UNCHANGED else bound for bound in read_indices(values)])
 
 
 def open(

@@ -19,8 +19,8 @@ from tegula.runtime.frozen import attribute
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.fill_values import as_dtype
 from tegula.tensorstore.constraints.schema import units_through
-from tegula.tensorstore.errors import StatusError, invalid, status, type_error
-from tegula.tensorstore.index.dim import Interval, interval_text
+from tegula.tensorstore.errors import invalid, status, type_error
+from tegula.tensorstore.index.dim import Interval, outside
 from tegula.tensorstore.index.output_maps import with_origin_0
 from tegula.tensorstore.index.transform import identity
 from tegula.tensorstore.json import conversion_error, each, to_json_value
@@ -185,8 +185,7 @@ def _check(one: OutputMap, output: OutputIndexMap, bounds: Interval, dimension: 
     least, most = (index + origin for index in extent(one, shape))
     if not first <= least <= most < stop:
         wrong = least if least < first else most
-        text = f"Index {wrong} is outside valid range {interval_text(first, stop)} of dimension {dimension}"
-        raise status("OUT_OF_RANGE", text)
+        raise status("OUT_OF_RANGE", outside(f"dimension {dimension}", wrong, (first, stop)))
 
 
 _Values = npt.NDArray[Any]
@@ -204,33 +203,27 @@ def as_source(source: Any, dtype: dtypes.dtype, rank: int) -> _Values:
         return _objects(source, dtype, rank)
     if isinstance(source, np.ndarray):
         if not np.can_cast(source.dtype, wanted, "safe"):
-            what = "array data" if source.ndim else "scalar"
-            raise type_error(f"Cannot cast {what} from {source.dtype!r} to {wanted!r} according to the rule 'safe'")
-        if source.ndim > rank:
-            raise _too_deep(source.ndim, rank, "object too deep for desired array")
-        return source.astype(wanted)
+            raise type_error(f"Cannot cast from {source.dtype!r} to {wanted!r} according to the rule 'safe'")
+        return _shallow(source, rank).astype(wanted)
     if isinstance(source, np.complexfloating) and wanted.kind != "c":
         source = source.real
     try:
         values = np.array(source, wanted)
     except (ValueError, TypeError, OverflowError) as error:
         raise conversion_error(error) from error
+    return _shallow(values, rank)
+
+
+def _shallow(values: _Values, rank: int) -> _Values:
     if values.ndim > rank:
-        text = f"The requested array would exceed the maximum number of dimension of {rank}."
-        raise _too_deep(values.ndim, rank, f"setting an array element with a sequence. {text}")
+        raise invalid(f"an array of rank {values.ndim} has too many dimensions, {rank} at most")
     return values
-
-
-def _too_deep(ndim: int, rank: int, text: str) -> StatusError:
-    return invalid(text if rank else f"Expected array of rank {rank}, but received array of rank {ndim}")
 
 
 def _objects(source: Any, dtype: dtypes.dtype, rank: int) -> _Values:
     # an array written to a single JSON element is stored as a list
     if isinstance(source, (np.ndarray, np.generic)) and (rank or dtype != dtypes.json):
-        values = np.asarray(source).astype(object)
-        if values.ndim > rank:
-            raise _too_deep(values.ndim, rank, "object too deep for desired array")
+        values = _shallow(np.asarray(source).astype(object), rank)
     else:
         values = _nested(source, rank)
     return each(values, to_json_value, np.dtype(object)) if dtype == dtypes.json else as_dtype(values, dtype)

@@ -48,9 +48,7 @@ def choose_shard_shapes(
         elif not hard[1][axis]:
             outer[axis] = nearest_multiple(small, large)
         else:
-            raise invalid(
-                f"Incompatible chunk size constraints for dimension {axis}: read size of {small}, write size of {large}"
-            )
+            raise invalid(f"dimension {axis} has chunks of {small} for reading, and of {large} for writing")
     # choose read sizes that divide the given write sizes, then write sizes that are multiples of them
     chosen = _choose_sizes(
         inner, read[1], read[2], extents, lambda axis, size: nearest_divisor(outer[axis], size) if outer[axis] else size

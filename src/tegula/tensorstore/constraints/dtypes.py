@@ -48,9 +48,7 @@ class dtype:
             return _by_name(dtype)
         if isinstance(dtype, (np.dtype, type)):
             return _by_numpy(dtype)
-        raise type_error(
-            f"__init__(): incompatible constructor arguments: expected a name, a type or a dtype, not {dtype!r}"
-        )
+        raise type_error(f"expected a name, a type or a dtype, not {dtype!r:.80}")
 
     name: str = attribute("_name", "The name, as in JSON.")
     numpy_dtype: np.dtype[Any] = attribute(
@@ -178,7 +176,7 @@ def _by_numpy(source: np.dtype[Any] | type) -> dtype:
     try:
         numpy_dtype = np.dtype(source)
     except TypeError as error:
-        raise type_error(f"__init__(): incompatible constructor arguments: {error}") from None
+        raise type_error(f"not a data type: {error}") from None
     known = _BY_NUMPY.get(numpy_dtype) or _BY_NUMPY.get(numpy_dtype.newbyteorder("="))
     if known is not None:
         return known

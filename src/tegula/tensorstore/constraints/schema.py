@@ -273,14 +273,9 @@ class Schema(Constraints, Indexable):
     def _set_rank(self, rank: int, name: str = "rank") -> None:
         """Set the rank; `name` is the argument that errors refer to."""
         if self._rank is not None and self._rank != rank:
-            raise invalid(
-                f"Rank specified by {name} ({rank}) does not match existing rank specified by schema ({self._rank})"
-            )
-        if self._fill_value is not None and self._fill_value.ndim > rank:
-            raise invalid(
-                f"Rank specified by {name} ({rank}) is incompatible with existing fill_value of shape "
-                f"{[*self._fill_value.shape]}"
-            )
+            raise invalid(f"Rank specified by {name} ({rank}) does not match the existing one ({self._rank})")
+        if (fill := self._fill_value) is not None and fill.ndim > rank:
+            raise invalid(f"Rank specified by {name} ({rank}) does not fit the fill_value of shape {[*fill.shape]}")
         self._rank = rank
 
     def _set_dtype(self, dtype: dtypes.dtype) -> None:

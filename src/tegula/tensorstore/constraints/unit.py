@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from tegula.metadata.spacing import parsed_unit
 from tegula.runtime.frozen import attribute
 from tegula.tensorstore.errors import invalid, type_error
-from tegula.tensorstore.json import array, at, dump, number, sound_text, string, to_json_value
+from tegula.tensorstore.json import array, dump, number, sound_text, string, to_json_value
 
 __all__ = ["Unit", "Units", "merged_units", "units_to_json"]
 
@@ -49,10 +49,10 @@ class Unit:
         return [self._multiplier, self._base_unit]
 
     def __mul__(self, multiplier: float) -> Unit:
-        return Unit(self._multiplier * _number(multiplier, "__mul__"), self._base_unit)
+        return Unit(self._multiplier * _number(multiplier), self._base_unit)
 
     def __truediv__(self, divisor: float) -> Unit:
-        number = _number(divisor, "__truediv__")
+        number = _number(divisor)
         if number:
             return Unit(self._multiplier / number, self._base_unit)
         sign = math.copysign(1, number)
@@ -101,17 +101,13 @@ def _arguments(args: tuple[Any, ...], members: dict[str, Any]) -> tuple[float, s
         value = named["multiplier"]
     base_unit = named.get("base_unit", "")
     if not fits or not isinstance(base_unit, str) or ("base_unit" in named and "multiplier" not in named):
-        shown = ", ".join([*map(repr, args), *(f"{name}={argument!r}" for name, argument in members.items())])
-        raise type_error(
-            "__init__(): incompatible constructor arguments: expected Unit(multiplier), Unit(multiplier, base_unit), "
-            f"Unit(text) or Unit((multiplier, base_unit)), not Unit({shown})"
-        )
-    return _number(value, "__init__"), base_unit
+        raise type_error(f"expected Unit(multiplier, base_unit), Unit(text) or Unit(pair), not {named!r:.80}")
+    return _number(value), base_unit
 
 
-def _number(value: Any, method: str) -> float:
+def _number(value: Any) -> float:
     if isinstance(value, (str, bytes)) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
-        raise type_error(f"{method}(): incompatible function arguments: expected a number, not {value!r}")
+        raise type_error(f"expected a number, not {value!r:.80}")
     return float(value)
 
 
@@ -121,10 +117,7 @@ def _parse_json(value: Any) -> tuple[float, str]:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value), ""
     multiplier, base_unit = array(value, 2)
-    with at(0):
-        factor = number(multiplier)
-    with at(1):
-        return factor, string(base_unit)
+    return number(multiplier), string(base_unit)
 
 
 # --- the units of all dimensions

@@ -92,8 +92,7 @@ def shown_part(stored: DataType, field: str, void: bool, records: bool = False) 
     names = stored.numpy.names
     if names is None:
         if field:
-            text = f"Requested field {dump(field)} but dtype does not have named fields"
-            raise status("FAILED_PRECONDITION", text)
+            raise status("FAILED_PRECONDITION", f"Requested field {dump(field)} of a data type without fields")
         return Elements(stored)
     return Elements(stored, checked_field(field or (names[0] if len(names) == 1 else ""), names))
 

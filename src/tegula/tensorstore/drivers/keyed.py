@@ -407,8 +407,7 @@ class KeyedDriver(NodeDriver):
         """Return an array as it is stored now; raise unless it has the same chunks as when it was opened."""
         if node.has_chunks_of(self.array.metadata):
             return node
-        text = f"Updated metadata at {self.source.shown_key(self.kvstore)} is incompatible with existing metadata"
-        raise status("FAILED_PRECONDITION", text)
+        raise status("FAILED_PRECONDITION", f"{self.source.shown_key(self.kvstore)} describes other chunks than before")
 
     def resolve(self, *, fix_resizable_bounds: bool = False, batch: Batch | None = None) -> Driver:
         if self.source.flags.assume_metadata:

@@ -107,8 +107,7 @@ class NodeDriver(Driver):
                 self.codec._merged(schema.codec)
             merged_units(self.dimension_units, schema.dimension_units)
         except StatusError as error:
-            text = f"The array does not meet the schema: {error.sentence}"
-            raise status(code, text) from None
+            raise status(code, f"The array does not meet the schema: {error.sentence}") from None
         if layout is not None and any(size and size > 0 for size in layout.codec_chunk.shape or ()):
             raise invalid("codec_chunk_shape not supported")
         if schema.fill_value is not None:
@@ -118,9 +117,8 @@ class NodeDriver(Driver):
         """Raise unless an array has a fill value, bit by bit."""
         wanted, stored = fill_as_shown(constraint, self.elements), self.fill_value
         if stored is None or np.broadcast_to(stored, wanted.shape).tobytes() != wanted.tobytes():
-            shown = "none" if stored is None else stored.tolist()
-            text = f"Invalid fill_value: the schema requires {wanted.tolist()}, but the metadata specify {shown}"
-            raise status(self.wrong_fill, text)
+            shown = None if stored is None else stored.tolist()
+            raise status(self.wrong_fill, f"Invalid fill_value: the array has {shown}, not {wanted.tolist()}")
 
     # --- reading and writing
 
@@ -232,10 +230,7 @@ class NodeDriver(Driver):
     def _check_other_fields(self, options: ResizeOptions) -> None:
         names = self.array.dtype.names
         if names is not None and len(names) > 1 and self.elements.field is not None and not options.tied_bounds:
-            raise status(
-                "FAILED_PRECONDITION",
-                "Resize operation would affect other fields but `resize_tied_bounds` was not specified",
-            )
+            raise status("FAILED_PRECONDITION", "the resize affects other fields: `resize_tied_bounds` is needed")
 
 
 def _another_object(array: tegula.Array, stored: StoredArray | None = None) -> tegula.Array:
@@ -253,15 +248,10 @@ def new_shape(old: tuple[int, ...], options: ResizeOptions) -> tuple[int, ...]:
     """Return the new shape for a resize."""
     shape = tuple(size if bound is None else bound for size, bound in zip(old, options.exclusive_max))
     for axis, (before, after) in enumerate(zip(old, shape)):
-        if after < 0:
-            raise status("INVALID_ARGUMENT", f"Resize to a negative extent along output dimension {axis}: {after}")
-        if after > _MAX_EXTENT:
-            raise status("INVALID_ARGUMENT", f"Resize to too large an extent along output dimension {axis}: {after}")
-        word = "shrink" if after < before else "expand"
-        if after != before and getattr(options, "expand_only" if word == "shrink" else "shrink_only"):
-            raise status(
-                "FAILED_PRECONDITION",
-                f"Resize operation would {word} output dimension {axis} from [0, {before}) to [0, {after}) "
-                f"but `{'expand' if word == 'shrink' else 'shrink'}_only` was specified",
-            )
+        if not 0 <= after <= _MAX_EXTENT:
+            raise invalid(f"output dimension {axis} can't have the extent {after}")
+        rule = "expand_only" if after < before else "shrink_only"
+        if after != before and getattr(options, rule):
+            text = f"`{rule}` does not allow to resize output dimension {axis} from {before} to {after}"
+            raise status("FAILED_PRECONDITION", text)
     return shape

@@ -16,7 +16,7 @@ from tegula.tensorstore.json import MAX_RANK, dump
 __all__ = [
     "EXCLUSIVE_INFINITY", "INFINITY", "MAX_INT64", "MAX_RANK", "UNBOUNDED", "Bounds", "Dim", "Interval",
     "affine_domain", "closed", "effective", "explicit_intersection", "half_open", "inf", "interval_text",
-    "merge_labels", "shift", "sized", "slice_bounds", "translation",
+    "merge_labels", "outside", "shift", "sized", "slice_bounds", "translation",
 ]  # fmt: skip
 
 
@@ -75,6 +75,11 @@ def interval_text(
     start = "(-inf" if lower <= -INFINITY else f"[{lower}"
     stop = "+inf" if upper >= EXCLUSIVE_INFINITY else str(upper)
     return f"{start}{'*' if implicit_lower else ''}, {stop}{'*' if implicit_upper else ''})"
+
+
+def outside(what: str, index: int, bounds: Interval) -> str:
+    """Return what an error says about an index outside an interval."""
+    return f"{what}: {index} is outside valid range {interval_text(*bounds)}"
 
 
 def shift(lower: int, upper: int, offset: int) -> Interval:
@@ -330,10 +335,7 @@ def _by_name(args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
                 name: value if isinstance(value, str | None) else operator.index(value)
                 for name, value in fields.items()
             }
-    raise type_error(
-        "expected Dim(label=...), Dim(size, label=...), Dim(inclusive_min, exclusive_max) "
-        "or Dim(inclusive_min=..., inclusive_max=...)"
-    )
+    raise type_error("expected a size, inclusive_min and exclusive_max, or inclusive_min=... and inclusive_max=...")
 
 
 def _is_field(name: str, value: Any) -> bool:

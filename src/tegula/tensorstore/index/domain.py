@@ -231,8 +231,7 @@ class IndexDomain(Movable):
         for at, (dim, (lower, upper, *_)) in enumerate(zip(dims, other._dims)):
             least, most = effective(new[dim])
             if lower != upper and not least <= lower <= upper <= most:
-                text = f"dimension {at} of the index domain {other} is not within dimension {dim} of {self}"
-                raise index_error(text, "OUT_OF_RANGE")
+                raise index_error(f"dimension {at} of {other} is not within dimension {dim} of {self}", "OUT_OF_RANGE")
             new[dim] = lower, upper, False, False, labels[dim]
         return self._of(new)
 

@@ -32,6 +32,7 @@ from tegula.tensorstore.index.dim import (
     effective,
     explicit_intersection,
     interval_text,
+    outside,
 )
 from tegula.tensorstore.json import (
     array,
@@ -104,10 +105,7 @@ class OutputIndexMap:
             names = ("offset",)
         arguments = dict(zip(names, args, strict=False))
         if len(args) > len(names) or set(members) - set(names) or set(members) & set(arguments):
-            raise type_error(
-                "expected OutputIndexMap(offset), OutputIndexMap(input_dimension, offset, stride) or "
-                "OutputIndexMap(index_array, offset, stride, index_range)"
-            )
+            raise type_error("expected offset, input_dimension or index_array, offset, stride and index_range")
         arguments.update(members)
         self._offset = int_argument(arguments.get("offset", 0))
         self._stride = int_argument(arguments.get("stride", int(len(names) > 1)))
@@ -352,7 +350,7 @@ def _propagated(outer: Any, inner: Any, maps: Maps) -> Any:
 
 def _check_index(index: int, bounds: Interval, what: str) -> None:
     if not bounds[0] <= index < bounds[1]:
-        raise index_error(f"{what}: {index} is outside valid range {interval_text(*bounds)}", "OUT_OF_RANGE")
+        raise index_error(outside(what, index, bounds), "OUT_OF_RANGE")
 
 
 def substituted(outer: Any, maps: Maps, domain: Any, inner: Sequence[OutputIndexMap]) -> Maps:

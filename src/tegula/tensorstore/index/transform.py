@@ -11,7 +11,7 @@ import numpy as np
 
 from tegula.runtime.frozen import attribute
 from tegula.tensorstore.errors import checked, invalid, status, type_error
-from tegula.tensorstore.index.dim import INFINITY, Dim, effective, interval_text
+from tegula.tensorstore.index.dim import INFINITY, Dim, effective, interval_text, outside
 from tegula.tensorstore.index.domain import (
     Applicable,
     IndexDomain,
@@ -203,8 +203,7 @@ class IndexTransform(Indexable, Applicable):
             # implicit bounds may change later, so they are not checked; infinity is not an index
             lower, upper = effective(domain._dims[dim])
             if not (lower <= index < upper and abs(index) < INFINITY):
-                text = f"Index {index} is outside valid range {interval_text(*domain._dims[dim])} of dimension {dim}"
-                raise status("OUT_OF_RANGE", text)
+                raise status("OUT_OF_RANGE", outside(f"dimension {dim}", index, (lower, upper)))
         return tuple([self._output_index(output, output_map, point) for output, output_map in enumerate(self._maps)])
 
     def _output_index(self, output: int, output_map: OutputIndexMap, point: list[int]) -> int:
@@ -214,8 +213,7 @@ class IndexTransform(Indexable, Applicable):
             value = int(output_map._array[tuple([0 if size == 1 else index - low for size, index, low in places])])
             lower, upper = output_map._range
             if not lower <= value < upper:
-                text = f"{value} is outside valid range {interval_text(lower, upper)} of output dimension {output}"
-                raise status("OUT_OF_RANGE", text)
+                raise status("OUT_OF_RANGE", outside(f"output dimension {output}", value, (lower, upper)))
         return output_map._offset + output_map._stride * value
 
     def __eq__(self, other: object) -> bool:
@@ -396,8 +394,7 @@ def _check_fixed(base: IndexDomain, lower: list[int | None], upper: list[int | N
             if bound is None or fixed[at + 2]:
                 continue
             if bound != fixed[at]:
-                text = f"the {word} bound of output dimension {number} is fixed at {fixed[at]}"
-                raise status("FAILED_PRECONDITION", text)
+                raise status("FAILED_PRECONDITION", f"the {word} bound of output dimension {number} is {fixed[at]}")
             new_bounds[number] = None
 
 
@@ -413,5 +410,4 @@ def _check_outside(
         before, after = start > low and lower[number] is None, last + 1 < high and upper[number] is None
         if before or after:
             outside = interval_text(low, start) if before else interval_text(last + 1, high)
-            text = f"the resize would also affect {outside} of output dimension {number}"
-            raise status("FAILED_PRECONDITION", f"{text}: `resize_tied_bounds` is needed")
+            raise status("FAILED_PRECONDITION", f"output dimension {number}: {outside} needs `resize_tied_bounds`")

@@ -374,8 +374,7 @@ class KvStore:
         transaction = self._transaction
         if transaction is not None and transaction.atomic and self._spec._driver == "file":
             name = self._describe_key(range.inclusive_min.decode("utf-8", "surrogateescape"))
-            message = f"Cannot delete range starting at {name} as single atomic transaction"
-            raise transaction._failed(invalid(message))
+            raise transaction._failed(invalid(f"Cannot delete the range from {name} in one atomic step"))
 
     def _fail(self, error: TegulaError, name: str) -> NoReturn:
         if isinstance(error, StatusError):

@@ -222,9 +222,7 @@ class ByteSlice:
     def check(self, size: int) -> None:
         """Raise ValueError unless a value of `size` bytes contains the range."""
         if max(abs(self._start), 0 if self._stop is None else self._stop) > size:
-            shown = f"[{self._start}, {'?' if self._stop is None else self._stop})"
-            text = f"Requested byte range {shown} is not valid for value of size {size}"
-            raise status("OUT_OF_RANGE", text)
+            raise status("OUT_OF_RANGE", f"{self._start}:{self._stop} is outside of a value of {size} bytes")
 
 
 def prefix_of_range(path: str, range: KeyRange) -> str | None:

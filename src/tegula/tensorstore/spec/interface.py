@@ -87,8 +87,7 @@ def find_driver(name: str) -> type[DriverSpec]:
     try:
         module, _, attribute = DRIVERS[name].partition(":")
     except KeyError:
-        message = f'Error parsing object member "driver": "{name}" is not a registered TensorStore driver'
-        raise invalid(message) from None
+        raise invalid(f'Error parsing object member "driver": "{name}" is not a registered driver') from None
     spec_type: type[DriverSpec] = getattr(import_module(module), attribute)
     return spec_type
 
