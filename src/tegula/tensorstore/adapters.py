@@ -23,7 +23,7 @@ from tegula.tensorstore.index.indexing import d, newaxis
 from tegula.tensorstore.index.operations import resolve
 from tegula.tensorstore.kvstore.transaction import Transaction
 from tegula.tensorstore.spec.interface import mode_of
-from tegula.tensorstore.spec.spec import Spec
+from tegula.tensorstore.spec.spec import Spec, identity_view
 from tegula.tensorstore.store import TensorStore
 from tegula.tensorstore.views import Viewed, as_source
 
@@ -134,7 +134,8 @@ def downsample(
     if isinstance(base, TensorStore):
         driver = DownsampleDriver(base._driver, base._transform(), factors, method)
         return TensorStore._of(driver, None, base._transaction)
-    return Spec._of_whole(DownsampleSpec.of(_checked(base), factors, method))
+    spec = DownsampleSpec.of(_checked(base), factors, method)
+    return Spec._of(spec, identity_view(spec))
 
 
 def overlay(

@@ -48,15 +48,7 @@ def _any_text(key: Any) -> str:
 
 
 class MemoryKeys(MemoryStore):
-    """A `MemoryStore` whose keys and prefixes may be any text, and in which several keys can change in one step.
-
-    Examples
-    --------
-    >>> store = MemoryKeys()
-    >>> store.change({"": (b"1", None), "a//b": (b"2", None)})
-    >>> sorted(store.list_prefix("a/")), store.get("")
-    (['a//b'], b'1')
-    """
+    """A `MemoryStore` whose keys and prefixes may be any text, and in which several keys can change in one step."""
 
     _check_key = staticmethod(_any_text)
 
@@ -451,11 +443,6 @@ class Bindings:
             raise status("INTERNAL", f'Context resource "{name}" is not bound')
         return binding
 
-    @property
-    def is_bound(self) -> bool:
-        """Whether the resources were bound to a default context."""
-        return self._home is not None
-
     def value(self, name: str) -> Any:
         """Return the value of a bound resource, without creating a default resource."""
         if self._home is not None and name not in self._explicit:
@@ -510,7 +497,9 @@ class SpecBuilder:
             named = not resource._kind.private and (bool(resource._key) or len(uses) > 1)
             target = resource.to_json(uses[0].include_defaults)
             if named:
-                key = _free_key(resource, context)
+                own = [resource._key] if resource._key else []
+                names = itertools.chain(own, (f"{resource._kind.name}#{number}" for number in itertools.count()))
+                key = next(name for name in names if name not in context)
                 context[key], target = target, key
             for use in uses:
                 omitted = named and target == use.name and not self._marked and not use.include_defaults
@@ -527,11 +516,6 @@ class _Use:
     name: str
     include_defaults: bool
     json: Any = MISSING
-
-
-def _free_key(resource: _Resource, taken: Iterable[str]) -> str:
-    names = (f"{resource._kind.name}#{number}" for number in itertools.count())
-    return next(key for key in itertools.chain([resource._key] if resource._key else [], names) if key not in taken)
 
 
 def _resolve(json: Any) -> Any:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
     from tegula.tensorstore.constraints.codec_spec import CodecSpec
     from tegula.tensorstore.constraints.unit import Unit
-    from tegula.tensorstore.kvstore.kvstore import KvStore
 
 __all__ = ["TensorStore", "open"]
 
@@ -323,11 +322,16 @@ class TensorStore(Indexable):
 
     def _write_from(self, source: TensorStore) -> None:
         self._check_writable()
-        source_dtype, wanted = source.dtype, self._driver.dtype
-        _check_source(source, wanted)
+        stored, wanted = source.dtype, self._driver.dtype
+        if not source.readable:
+            raise invalid("Source does not support reading.")
+        if not convertible(stored.name, wanted.name):
+            raise invalid(f"Cannot convert {stored.name} -> {wanted.name}")
+        if not implicit(stored.name, wanted.name):
+            raise invalid(f"Explicit conversion required: {stored.name} -> {wanted.name}")
         source, target = source._latest(), self._latest()
         align(source.domain, target.domain)
-        values = convert(source._read_bounded("C"), source_dtype.name, wanted.name, wanted.numpy_dtype)
+        values = convert(source._read_bounded("C"), stored.name, wanted.name, wanted.numpy_dtype)
         target._write_bounded(values, source.domain)
 
     def _check_writable(self) -> None:
@@ -426,16 +430,6 @@ class TensorStore(Indexable):
 def _reopen(spec: DriverSpec, view: IndexTransform, read: bool, write: bool) -> TensorStore:
     driver, _ = spec.open(Opening(Context(), None, read, write))
     return TensorStore._of(driver, resolved_transform(view, driver.domain))
-
-
-def _check_source(source: TensorStore, wanted: dtypes.dtype) -> None:
-    source_dtype = source.dtype
-    if not source.readable:
-        raise invalid("Source does not support reading.")
-    if not convertible(source_dtype.name, wanted.name):
-        raise invalid(f"Cannot convert {source_dtype.name} -> {wanted.name}")
-    if not implicit(source_dtype.name, wanted.name):
-        raise invalid(f"Explicit data type conversion required to convert {source_dtype.name} -> {wanted.name}")
 
 
 _UNCHANGED = -(2**63)

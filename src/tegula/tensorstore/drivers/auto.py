@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, ClassVar, Final, Self
 
 from tegula.errors import StoreError
-from tegula.stores import Store
 from tegula.stores.targets.paths import local_path
 from tegula.tensorstore.drivers.stored import StoredSpec
 from tegula.tensorstore.errors import invalid, status
@@ -60,12 +60,14 @@ class AutoSpec(StoredSpec):
         """Return the URL scheme of the only format whose keys exist."""
         store, path = kvstore._store, kvstore._path
         prefix = path if not path or path.endswith("/") else f"{path}/"
-        schemes = sorted({scheme for key, scheme in _FORMATS.items() if _exists(store, prefix + key)})
+        schemes = set()
+        for key, scheme in _FORMATS.items():
+            with suppress(StoreError):  # there may be a file where the key has a directory
+                schemes |= {scheme} if store.exists(prefix + key) else set()
         if len(schemes) == 1:
-            return schemes[0]
-        what = "Multiple possible formats detected" if schemes else "Failed to detect format"
-        listed = f": {{{', '.join(schemes)}}}" if schemes else ""
-        raise status("FAILED_PRECONDITION", f"{what} for {kvstore._describe_key('')}{listed}")
+            return schemes.pop()
+        found = f"Multiple possible formats detected, {', '.join(sorted(schemes))}," if schemes else ""
+        raise status("FAILED_PRECONDITION", f"{found or 'Failed to detect format'} for {kvstore._describe_key('')}")
 
 
 def _document_of_view(kvstore: KvStore) -> dict[str, Any] | None:
@@ -77,10 +79,3 @@ def _document_of_view(kvstore: KvStore) -> dict[str, Any] | None:
     folder = kvstore.url.rpartition("/")[0]
     local = local_path(folder)
     return specs.absolute(document, folder if local is None else local, local is None)
-
-
-def _exists(store: Store, key: str) -> bool:
-    try:
-        return store.exists(key)
-    except StoreError:
-        return False  # there is a file where the key has a directory

@@ -33,8 +33,7 @@ class VirtualSpec(DriverSpec):
     @property
     def flags(self) -> OpenMode:  # type: ignore[override]
         """The open mode of the underlying array, if there is one."""
-        base = getattr(self, "base", None)
-        return base._driver.flags if isinstance(base, Spec) else OpenMode(open=True)
+        return OpenMode(open=True) if self.base is None else self.base._driver.flags
 
     def merge(
         self, *, flags: OpenMode | None = None, kvstore: Any = None, schema: Schema | None = None, **options: Any

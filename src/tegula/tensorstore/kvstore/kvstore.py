@@ -184,8 +184,8 @@ class KvStore:
             value, generation = store.get(key, request, with_generation=True)
             if (staged := self._staged) is not None:
                 staged.confirm(key, generation)
-            doubtful = wanted is not None and value is not None and wanted.is_doubtful(value)
-            if wanted is not None and doubtful and encode_generation(generation) != known:
+            is_short = wanted is not None and value is not None and len(value) < wanted.least
+            if wanted is not None and is_short and encode_generation(generation) != known:
                 wanted.check(store.size(key) or 0)
         except NotDirectoryError:
             value, generation = None, ABSENT

@@ -41,9 +41,9 @@ from tegula.tensorstore.json import (
     one_of,
     optional,
     pretty,
-    read_member,
     sound_text,
     string,
+    take,
     take_members,
     to_json_value,
     with_defaults,
@@ -90,7 +90,6 @@ def store_error(error: TegulaError, store: Store, key: str) -> StatusError:
 
 
 _LOCK_SUFFIX = ".__lock"
-_UNQUOTED = "/!$&'()*+,;:=~"
 _BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})").search
 
 
@@ -103,11 +102,6 @@ def key_name(store: Store, key: str) -> str:
 
 def _full_path(store: Store, key: str) -> str:
     return f"{file_path(store.local_directory or '').rstrip('/')}/{key}"
-
-
-def encode_url_path(path: str) -> str:
-    """Return a path as the path component of a URL."""
-    return quote(key_bytes(path), safe=_UNQUOTED)
 
 
 def decode_url_path(text: str) -> str:
@@ -284,7 +278,7 @@ def location_of_url(kind: Kind, url: str) -> tuple[dict[str, Any], str]:
 
 def url_of(kind: Kind, members: Mapping[str, Any], path: str) -> str:
     """Return the URL of a store, without that of its base; the inverse of `location_of_url`."""
-    encoded = encode_url_path(path)
+    encoded = quote(key_bytes(path), safe="/!$&'()*+,;:=~")
     if kind is HTTP:
         address, mark, query = members["base_url"].partition("?")
         slash = "/" if path and not path.startswith("/") else ""
@@ -348,7 +342,9 @@ class KvStoreSpec:
         self._options = take_members(members, kind.members)
         if kind in _REMOTE:
             self._path = with_base_path(kind, self._options, self._path)
-        self._base = read_member(members, "base", _base) if kind.adapter else None
+        if kind.adapter:
+            members.setdefault("base")  # null is refused
+        self._base = take(members, "base", KvStoreSpec) if kind.adapter else None
         known_only(members)
         if kind is FILE:
             check_file_path(self._path)
@@ -440,7 +436,7 @@ class KvStoreSpec:
         """Return the spec with all resources bound to a context, unless its own context defines them."""
         checked("context", context, Context)
         bindings = self._bindings
-        if bindings.is_bound and self._base is None:
+        if bindings._home is not None and self._base is None:
             return self
         home = bindings.home(context)
         return self._with(_bindings=bindings.bound(home), _base=self._base and self._base._bound(home))
@@ -475,10 +471,6 @@ def join_paths(path: str, component: str) -> str:
     if not path or not component or path.endswith("/") or component.startswith("/"):
         return path + component
     return f"{path}/{component}"
-
-
-def _base(value: Any) -> KvStoreSpec:
-    return KvStoreSpec(value if isinstance(value, (str, KvStoreSpec)) else obj(value))
 
 
 def _of_url(text: str) -> KvStoreSpec:

@@ -67,11 +67,6 @@ class _Entry:
         return not self.doomed and self.store.get(self.key, (0, 0), with_generation=True)[1] == self.expected
 
 
-def _conflict(entry: _Entry) -> StatusError:
-    """Return the error for a key that has changed."""
-    return status("ABORTED", f"{key_name(entry.store, entry.key)} has changed")
-
-
 def _in_state(state: str, doc: str) -> Any:
     return property(lambda self: self._state == state, doc=doc)
 
@@ -315,11 +310,11 @@ class Transaction:
 
     def _start_over(self, key_id: KeyId, entry: _Entry) -> None:
         """Repeat the changes that are not stored yet, as a value that one of them depends on has changed."""
-        if self.repeatable_read or entry.doomed:
-            raise _conflict(entry)
-        self._replay()
-        if self._entries.get(key_id) is entry:  # the change does not depend on the stored value
-            raise _conflict(entry)
+        is_lost = self._repeatable_read or entry.doomed
+        if not is_lost:
+            self._replay()
+        if is_lost or self._entries.get(key_id) is entry:  # the change does not depend on the stored value
+            raise status("ABORTED", f"{key_name(entry.store, entry.key)} has changed")
 
     # --- with and async with
 
@@ -346,17 +341,7 @@ class Transaction:
 
 
 class StagedStore(BlockedKeys, Store):
-    """A store as a transaction sees it: the new values of the transaction hide those of the store.
-
-    Examples
-    --------
-    >>> from tegula.stores import MemoryStore
-    >>> base = MemoryStore({"a": b"old"})
-    >>> staged = StagedStore(Transaction(), base)
-    >>> _ = staged.set("a", b"new")
-    >>> staged.get("a"), base.get("a")
-    (b'new', b'old')
-    """
+    """A store as a transaction sees it: the new values of the transaction hide those of the store."""
 
     def __init__(self, transaction: Transaction, store: Store) -> None:
         self.transaction = transaction

@@ -198,7 +198,7 @@ class ReadResult(_Members):
 class ByteSlice:
     """A range of the bytes of a value; `request` has it in the form that stores accept."""
 
-    __slots__ = ("_start", "_stop", "request")
+    __slots__ = ("_start", "_stop", "least", "request")
 
     def __init__(self, wanted: slice) -> None:
         if not isinstance(wanted, slice) or wanted.step is not None:
@@ -212,12 +212,7 @@ class ByteSlice:
         if stop is not None and (start < 0 or stop < start):
             raise invalid(f"Unsupported byte_range slice: {wanted.start}:{wanted.stop}")
         self.request: ByteRange = (start, None if stop is None else stop - start)
-
-    def is_doubtful(self, value: bytes) -> bool:
-        """Return whether fewer bytes than requested may have been read."""
-        if self._stop is not None:
-            return self._stop == self._start or len(value) < self._stop - self._start
-        return len(value) < -self._start if self._start < 0 else not value
+        self.least = max(1, -start if stop is None else stop - start)  # of fewer bytes, some may be missing
 
     def check(self, size: int) -> None:
         """Raise ValueError unless a value of `size` bytes contains the range."""

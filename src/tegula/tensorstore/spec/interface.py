@@ -323,6 +323,8 @@ class DriverSpec(ABC):
     kvstore: Any
     schema: Schema
     flags: OpenMode
+    base: Any = None
+    """The spec of the array that this one adapts."""
 
     def __init__(self) -> None:
         self.kvstore = None

@@ -56,7 +56,7 @@ from tegula.tensorstore.spec.interface import (
     recheck,
 )
 
-__all__ = ["OpenMode", "Spec", "driver_json_of_url", "read_spec", "url_of"]
+__all__ = ["OpenMode", "Spec", "driver_json_of_url", "identity_view", "read_spec", "url_of"]
 
 
 _MODES = frozenset(("open_mode", *FLAGS))
@@ -150,11 +150,6 @@ class Spec(Indexable):
         self._driver, self._view = driver, transform
         return self
 
-    @classmethod
-    def _of_whole(cls, driver: DriverSpec) -> Spec:
-        """Return the spec of a whole array."""
-        return cls._of(driver, _identity_view(driver))
-
     # --- properties
 
     transform: IndexTransform | None = attribute(
@@ -164,15 +159,12 @@ class Spec(Indexable):
     @property
     def domain(self) -> IndexDomain | None:
         """The domain; None if it is unknown."""
-        transform = self.transform
-        return None if transform is None else transform.domain
+        return None if self._view is None else self._view.domain
 
     @property
     def rank(self) -> int | None:
         """Number of dimensions; None if it is unknown."""
-        if self._view is not None:
-            return self._view.input_rank
-        return self._driver.get_rank()
+        return self._driver.get_rank() if self._view is None else self._view.input_rank
 
     ndim = rank
     """Number of dimensions; None if it is unknown."""
@@ -224,17 +216,8 @@ class Spec(Indexable):
         flags = self._driver.flags
         return OpenMode(open=True) if flags == OpenMode() else replace(flags)
 
-    @property
-    def kvstore(self) -> KvStore.Spec | None:
-        """The key-value store of the array; None if there is none."""
-        kvstore: KvStore.Spec | None = self._driver.kvstore
-        return kvstore
-
-    @property
-    def base(self) -> Spec | None:
-        """The spec of the underlying array, for drivers that adapt another array; None for other drivers."""
-        base: Spec | None = getattr(self._driver, "base", None)
-        return base
+    kvstore: KvStore.Spec | None = attribute("_driver.kvstore", "The key-value store of the array, if it has one.")
+    base: Spec | None = attribute("_driver.base", "The spec of the array that the driver adapts, if it adapts another.")
 
     @property
     def url(self) -> str:
@@ -260,13 +243,9 @@ class Spec(Indexable):
         self._driver, self._view = changed._driver, changed._view
 
     def _transform(self) -> IndexTransform:
-        transform = self.transform
-        if transform is not None:
-            return transform
-        rank = self.rank
-        if rank is None:
+        if self._view is None and self.rank is None:
             raise invalid("Cannot perform indexing operations on Spec with unspecified rank")
-        return identity(IndexDomain(rank=rank))
+        return identity(IndexDomain(rank=self.rank)) if self._view is None else self._view
 
     def _with_transform(self, transform: IndexTransform) -> Spec:
         return Spec._of(self._driver, transform)
@@ -296,7 +275,7 @@ class Spec(Indexable):
         driver = self._driver.merge(schema=wanted, **options)
         # with the constraints, the domain may be known
         return Spec._of(
-            driver, _identity_view(driver) if view is None and wanted is not None and wanted.domain else view
+            driver, identity_view(driver) if view is None and wanted is not None and wanted.domain else view
         )
 
     # --- JSON
@@ -351,7 +330,7 @@ def read_spec(members: dict[str, Any]) -> tuple[DriverSpec, IndexTransform | Non
     kind = find_driver(name)
     view = _take_view(members)
     driver = kind.from_json(members)
-    return driver, _identity_view(driver) if view is None else view
+    return driver, identity_view(driver) if view is None else view
 
 
 def _take_view(members: dict[str, Any]) -> IndexTransform | None:
@@ -413,7 +392,7 @@ def _take_rechecks(options: dict[str, Any]) -> dict[str, Any]:
     return changes
 
 
-def _identity_view(driver: DriverSpec) -> IndexTransform | None:
+def identity_view(driver: DriverSpec) -> IndexTransform | None:
     """Return the identity over the domain of an array, if the domain is known."""
     domain = driver.get_domain()
     return None if domain is None else identity(domain)
