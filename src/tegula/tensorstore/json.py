@@ -23,7 +23,7 @@ from tegula.tensorstore.errors import StatusError, ValueStatusError, annotate, i
 
 __all__ = [
     "MAX_RANK", "MISSING", "MemberTable", "NumberRangeError", "array", "array_of", "as_bytes", "at", "boolean",
-    "check_rank", "checked_pointer", "conversion_error", "dump", "each", "expected", "int64", "int_argument",
+    "check_rank", "checked_pointer", "conversion_error", "dump", "each", "expected", "int64",
     "integer", "key_bytes", "key_text", "known_only", "member", "naming", "nested_array", "nested_shape", "number",
     "obj", "one_of", "only_json", "optional", "parse", "parse_pointer", "pretty", "read_indices", "read_int64",
     "read_member", "read_ratios", "replaced", "resolve", "sound_text", "string", "take", "take_members",
@@ -209,20 +209,11 @@ def only_json(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return MISSING
 
 
-def int_argument(value: Any) -> int:
-    """Read a 64-bit integer from an argument of a constructor; raise TypeError for other values."""
-    try:
-        return read_int64(value)
-    except TypeError:
-        raise type_error(f"expected an integer, not {brief(value)}") from None
-
-
 def read_int64(value: Any) -> int:
     """Read a 64-bit integer from an argument."""
-    index: int = operator.index(value)
-    if index not in _INT64:
-        raise TypeError("too large")
-    return index
+    if not hasattr(value, "__index__") or operator.index(value) not in _INT64:
+        raise type_error(f"expected a 64-bit integer, not {brief(value)}")
+    return operator.index(value)
 
 
 def read_indices(values: Iterable[Any]) -> list[int | None]:
@@ -230,14 +221,11 @@ def read_indices(values: Iterable[Any]) -> list[int | None]:
     return [None if value is None else read_int64(value) for value in values]
 
 
-def read_ratios(values: Iterable[Any]) -> list[float | None]:
+def read_ratios(values: Sequence[Any]) -> list[float | None]:
     """Read real numbers and Nones from an argument."""
-    ratios = []
-    for value in values:
-        if isinstance(value, (str, bytes)):
-            raise TypeError("text")
-        ratios.append(None if value is None else float(value))
-    return ratios
+    if text := [value for value in values if isinstance(value, (str, bytes))]:
+        raise type_error(f"{text[0]!r:.80} is no number")
+    return [None if value is None else float(value) for value in values]
 
 
 def check_rank(rank: Any) -> int:

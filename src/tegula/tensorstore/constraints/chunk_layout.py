@@ -218,8 +218,11 @@ class _Constraint(property):
         self.name, self.part = name, name.removesuffix(_SOFT)
 
 
-def _constraint(doc: str) -> Any:
-    return _Constraint(doc)
+_constraint: Callable[[str], Any] = _Constraint
+
+
+def _of_usage(method: str, usage: str, doc: str) -> Any:
+    return property(lambda layout: getattr(layout, method)(usage), doc=doc)
 
 
 class _Vectors(Constraints):
@@ -489,30 +492,15 @@ class ChunkLayout(_Vectors):
         "Soft constraints on the origin of the grid."
     )
 
-    @property
-    def write_chunk(self) -> ChunkGrid:
-        """Constraints on the chunks for efficient writes; a copy."""
-        return self._grid("write")
-
-    @property
-    def read_chunk(self) -> ChunkGrid:
-        """Constraints on the chunks for efficient reads; a copy."""
-        return self._grid("read")
-
-    @property
-    def codec_chunk(self) -> ChunkGrid:
-        """Constraints on the chunks within the codec; a copy."""
-        return self._grid("codec")
-
-    @property
-    def write_chunk_template(self) -> IndexDomain:
-        """The domain of the write chunk at the grid's origin; unbounded in dimensions without hard constraints."""
-        return self._template("write")
-
-    @property
-    def read_chunk_template(self) -> IndexDomain:
-        """The domain of the read chunk at the grid's origin; unbounded in dimensions without hard constraints."""
-        return self._template("read")
+    write_chunk: ChunkGrid = _of_usage("_grid", "write", "Constraints on the chunks for efficient writes; a copy.")
+    read_chunk: ChunkGrid = _of_usage("_grid", "read", "Constraints on the chunks for efficient reads; a copy.")
+    codec_chunk: ChunkGrid = _of_usage("_grid", "codec", "Constraints on the chunks within the codec; a copy.")
+    write_chunk_template: IndexDomain = _of_usage(
+        "_template", "write", "The domain of the first write chunk; unbounded in dimensions without hard constraints."
+    )
+    read_chunk_template: IndexDomain = _of_usage(
+        "_template", "read", "The domain of the first read chunk; unbounded in dimensions without hard constraints."
+    )
 
     def _grid(self, usage: str) -> ChunkGrid:
         """Return the grid for ``"write"``, ``"read"`` or ``"codec"``."""

@@ -31,10 +31,10 @@ from tegula.tensorstore.json import (
     array_of,
     check_rank,
     expected,
-    int_argument,
     integer,
     known_only,
     obj,
+    read_int64,
     string,
     take,
     to_json_value,
@@ -153,14 +153,10 @@ class IndexDomain(Movable):
 
         A finite negative bound is an error, as NumPy would count it from the end.
         """
-        slices = []
-        for lower, upper, *_ in self._dims:
-            start = None if lower == -INFINITY else lower
-            stop = None if upper == EXCLUSIVE_INFINITY else upper
-            if (start is not None and start < 0) or (stop is not None and stop < 0):
-                raise invalid(f"Cannot convert domain {self} with negative bounds to index expression")
-            slices.append(slice(start, stop))
-        return tuple(slices)
+        if any(-INFINITY < bounds[0] < 0 or bounds[1] < 0 for bounds in self._dims):
+            raise invalid(f"Cannot convert domain {self} with negative bounds to index expression")
+        infinite = (-INFINITY, EXCLUSIVE_INFINITY)
+        return tuple([slice(*(None if end in infinite else end for end in bounds[:2])) for bounds in self._dims])
 
     def _pair(self) -> Transform:
         return self, ()
@@ -269,12 +265,9 @@ def _combined(verb: str, first: IndexDomain, second: IndexDomain, join: Callable
 
 def _merge_dims(first: Dim, second: Dim) -> Dim:
     label = merge_labels(first.label, second.label)
-    lower, implicit_lower = _merge_bound(
-        (first.inclusive_min, first.implicit_lower), (second.inclusive_min, second.implicit_lower), -INFINITY
-    )
-    upper, implicit_upper = _merge_bound(
-        (first.exclusive_max, first.implicit_upper), (second.exclusive_max, second.implicit_upper), EXCLUSIVE_INFINITY
-    )
+    a, b = first._key(), second._key()
+    lower, implicit_lower = _merge_bound((a[0], a[2]), (b[0], b[2]), -INFINITY)
+    upper, implicit_upper = _merge_bound((a[1], a[3]), (b[1], b[3]), EXCLUSIVE_INFINITY)
     return Dim._make(*half_open(lower, upper), implicit_lower, implicit_upper, label)
 
 
@@ -317,7 +310,7 @@ _LIMITS = {
 def bounds_from_arguments(arguments: dict[str, Any], prefix: str = "") -> tuple[Bounds, ...]:
     """Return the dimensions for keyword arguments whose names begin with a prefix; None stands for a missing one."""
     source = f"{prefix}rank"
-    rank = None if arguments[source] is None else check_rank(int_argument(arguments[source]))
+    rank = None if arguments[source] is None else check_rank(arguments[source])
     vectors: dict[str, list[Any]] = {}
     for name in _ORDER:
         shown = name if name.startswith("implicit") else f"{prefix}{name}"
@@ -364,7 +357,7 @@ def _vector(value: Any, name: str) -> list[Any]:
         if isinstance(value, str) or not all(element is None or isinstance(element, str) for element in elements):
             raise type_error("labels must be strings or None")
         return [element or "" for element in elements]
-    return [bool(element) if name.startswith("implicit") else int_argument(element) for element in elements]
+    return [bool(element) if name.startswith("implicit") else read_int64(element) for element in elements]
 
 
 def bounds_from_json(json: Any, prefix: str) -> tuple[Bounds, ...]:

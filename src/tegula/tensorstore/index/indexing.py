@@ -8,7 +8,6 @@ the first array, or come first if other terms separate the arrays. With ``"vinde
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Sequence
 from types import EllipsisType
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
@@ -34,6 +33,7 @@ from tegula.tensorstore.index.operations import (
     twice,
 )
 from tegula.tensorstore.index.output_maps import IndexArray, OutputIndexMap, Transform, is_explicitly_empty, substituted
+from tegula.tensorstore.json import read_indices, read_int64
 
 __all__ = [
     "DimExpression", "DimSelection", "DimSelectionLike", "Expression", "NumpyIndexTerm", "NumpyIndexingSpec", "d",
@@ -58,6 +58,7 @@ _ALL = slice(None)
 _NEW = -1
 _NOTHING = -2
 _PARTS = frozenset((int, type(None)))
+_VECTORS = (tuple, list, np.ndarray)
 _INVALID = (
     "Only integers, slices (`:`), ellipsis (`...`), tensorstore.newaxis (`None`) and "
     "integer or boolean arrays are valid indices"
@@ -138,7 +139,7 @@ def parse_expression(argument: Any, mode: Mode = "default", usage: Usage = "dire
             terms.append(term)
     scalar = type(argument) is not tuple and len(terms) == 1 and terms[0] is not ...
     if scalar and type(argument) is slice:
-        scalar = not _is_vector(argument)
+        scalar = not any(isinstance(part, _VECTORS) for part in (argument.start, argument.stop, argument.step))
     elif scalar and type(term := terms[0]) is Arrays:
         scalar = not term.source.ndim and term.source.dtype.kind != "b"
     if scalar:
@@ -152,7 +153,7 @@ def _terms(index: Any) -> tuple[Term, ...]:
     if isinstance(index, slice):
         return _slices(index)
     if not isinstance(index, (np.ndarray, bool)) and hasattr(index, "__index__"):
-        return (_integer(index),)
+        return (read_int64(index),)
     array = _array(index)
     _check_rank(array.ndim)
     if array.dtype.kind == "b":
@@ -164,13 +165,6 @@ def _terms(index: Any) -> tuple[Term, ...]:
     indices = array.astype(np.int64)
     indices.flags.writeable = False
     return (Arrays((indices,), indices.shape, indices),)
-
-
-def _integer(value: Any) -> int:
-    index = operator.index(value)
-    if not -(2**63) <= index < 2**63:
-        raise type_error(f"the index {index} does not fit int64")
-    return index
 
 
 def _array(index: Any) -> np.ndarray[Any, Any]:
@@ -194,36 +188,14 @@ def _check_rank(rank: int) -> None:
         raise index_error(f"Rank {rank} is outside valid range [0, {MAX_RANK}]")
 
 
-def _is_vector(term: slice) -> bool:
-    return any(isinstance(part, (tuple, list)) for part in (term.start, term.stop, term.step))
-
-
 def _slices(term: slice) -> tuple[slice, ...]:
     """Read a slice; its parts may be sequences with an element for each of several dimensions."""
-    if not _is_vector(term):
-        return (slice(_part(term.start), _part(term.stop), _part(term.step)),)
-    parts: list[list[int | None] | int | None] = []
-    rank, named = -1, ""
-    for name, part in (("start", term.start), ("stop", term.stop), ("step", term.step)):
-        if not isinstance(part, (tuple, list, np.ndarray)):
-            parts.append(_part(part))
-            continue
-        values = [_part(value) for value in part]
-        shown = f"{name}=[{','.join(map(str, values))}] (rank {len(values)})"
-        if rank not in (-1, len(values)):
-            raise index_error(f"{shown} is incompatible with {named}")
-        parts.append(values)
-        rank, named = len(values), shown
-    columns = [part if isinstance(part, list) else [part] * rank for part in parts]
+    parts = term.start, term.stop, term.step
+    rank, *others = {len(part) for part in parts if isinstance(part, _VECTORS)} or (1,)
+    if others:
+        raise index_error(f"the parts of {term} have different lengths")
+    columns = [read_indices(part if isinstance(part, _VECTORS) else [part] * rank) for part in parts]
     return tuple([slice(*row) for row in zip(*columns, strict=True)])
-
-
-def _part(value: Any) -> int | None:
-    if value is None:
-        return None
-    if not hasattr(value, "__index__"):
-        raise type_error("slice indices must be integers or None or have an __index__ method")
-    return _integer(value)
 
 
 def _term_text(term: Term) -> str:

@@ -23,6 +23,7 @@ from tegula.tensorstore.index.dim import (
     translation,
 )
 from tegula.tensorstore.index.output_maps import OutputIndexMap, Transform, substituted
+from tegula.tensorstore.json import read_indices
 
 __all__ = [
     "Mode", "Movable", "Operable", "Selector", "Subscript", "by_arrays", "check_labels", "integers", "operated",
@@ -99,8 +100,7 @@ def selectors_of(argument: Any) -> tuple[Selector, ...]:
     if isinstance(argument, bytes):
         return (argument.decode(),)
     if isinstance(argument, slice):
-        parts = argument.start, argument.stop, argument.step
-        return (slice(*[None if part is None else operator.index(part) for part in parts]),)
+        return (slice(*read_indices((argument.start, argument.stop, argument.step))),)
     if isinstance(selection := getattr(argument, "_selection", None), tuple):
         return selection
     if hasattr(argument, "__index__") and not isinstance(argument, bool):

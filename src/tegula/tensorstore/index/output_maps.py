@@ -39,12 +39,12 @@ from tegula.tensorstore.json import (
     array_of,
     each,
     int64,
-    int_argument,
     integer,
     known_only,
     nested_array,
     nested_shape,
     obj,
+    read_int64,
     take,
 )
 
@@ -107,9 +107,9 @@ class OutputIndexMap:
         if len(args) > len(names) or set(members) - set(names) or set(members) & set(arguments):
             raise type_error("expected offset, input_dimension or index_array, offset, stride and index_range")
         arguments.update(members)
-        self._offset = int_argument(arguments.get("offset", 0))
-        self._stride = int_argument(arguments.get("stride", int(len(names) > 1)))
-        self._dimension = int_argument(arguments["input_dimension"]) if "input_dimension" in arguments else None
+        self._offset = read_int64(arguments.get("offset", 0))
+        self._stride = read_int64(arguments.get("stride", int(len(names) > 1)))
+        self._dimension = read_int64(arguments["input_dimension"]) if "input_dimension" in arguments else None
         self._array = _index_array(arguments["index_array"]) if "index_array" in arguments else None
         self._range = _range(arguments.get("index_range"))
 
@@ -376,8 +376,14 @@ def substituted(outer: Any, maps: Maps, domain: Any, inner: Sequence[OutputIndex
         is_empty = is_explicitly_empty(domain) if is_empty is None else is_empty
         if is_empty:
             new.append(OutputIndexMap._constant(0))
-        else:
-            new.append(_of_values(change._array, offset, stride, _valid(outer, dim, change)))
+            continue
+        valid = _valid(outer, dim, change)
+        if change._array.size != 1:
+            new.append(OutputIndexMap._of_array(change._array, offset, stride, valid))
+            continue
+        value = int(change._array.item())
+        _check_index(value, valid, "index array")
+        new.append(OutputIndexMap._constant(offset + stride * value))
     return tuple(new)
 
 
@@ -388,15 +394,6 @@ def _valid(outer: Any, dim: int, inner: OutputIndexMap) -> Interval:
         bounds = affine_domain(bounds, inner._offset, inner._stride)
     lower, upper = max(bounds[0], inner._range[0]), min(bounds[1], inner._range[1])
     return lower, max(lower, upper)
-
-
-def _of_values(array: IndexArray, offset: int, stride: int, index_range: Interval) -> OutputIndexMap:
-    """Return the map of an index array; an array of one element becomes a constant."""
-    if array.size != 1:
-        return OutputIndexMap._of_array(array, offset, stride, index_range)
-    value = int(array.item())
-    _check_index(value, index_range, "index array")
-    return OutputIndexMap._constant(offset + stride * value)
 
 
 def _of_array(outer: Any, outer_map: OutputIndexMap, domain: Any, inner: Sequence[OutputIndexMap]) -> OutputIndexMap:
