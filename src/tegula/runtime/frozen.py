@@ -14,7 +14,7 @@ from itertools import repeat
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, dataclass_transform
 
-__all__ = ["Field", "Frozen", "attribute", "field", "replace"]
+__all__ = ["Field", "Frozen", "attribute", "computed", "field", "replace"]
 
 T = TypeVar("T", bound="Frozen")
 _MISSING: Final = object()
@@ -42,6 +42,26 @@ def attribute(path: str, doc: str) -> Any:
     3
     """
     return property(attrgetter(path), doc=doc)
+
+
+def computed(get: Callable[[Any], Any], doc: str) -> Any:
+    """Return a read-only property that a function of the object computes.
+
+    Parameters
+    ----------
+    get : callable
+        Takes the object and returns the value.
+    doc : str
+        The docstring of the property.
+
+    Examples
+    --------
+    >>> class Steps(list):
+    ...     count: int = computed(len, "How many steps there are.")
+    >>> Steps("abc").count
+    3
+    """
+    return property(get, doc=doc)
 
 
 class Field:

@@ -244,13 +244,11 @@ def _domains(layers: list[Any], function: str) -> list[IndexDomain]:
     """Return the domains of layers; they must have the same number of dimensions."""
     if not layers:
         raise invalid(f"At least one layer must be specified for {function}")
-    domains: list[IndexDomain] = [layer.domain for layer in layers]
-    for number, domain in enumerate(domains):
-        if domain is None:
-            raise invalid(f"Layer {number}: Domain must be specified")
-        if domain.rank != domains[0].rank:
-            raise invalid(f"Layer {number}: rank {domain.rank} does not match {domains[0].rank}")
-    return domains
+    return [layer.domain for layer in checked_layers(_sources(layers), Schema())]
+
+
+def _sources(layers: list[Any]) -> list[Any]:
+    return [layer if isinstance(layer, Spec) else Viewed(layer._driver, layer._transform()) for layer in layers]
 
 
 def _stacked(
@@ -263,8 +261,7 @@ def _stacked(
     checked_or_none("context", context, Context)
     checked_or_none("transaction", transaction, Transaction)
     schema = Schema(**constraints)
-    sources = [layer if isinstance(layer, Spec) else Viewed(layer._driver, layer._transform()) for layer in layers]
-    stacked = checked_layers(sources, schema)
+    stacked = checked_layers(_sources(layers), schema)
     shared = _shared_transaction(layers, transaction)
     driver = StackDriver(stacked, schema, context or default_context(), shared)
     read, write = mode
@@ -279,16 +276,9 @@ def _stacked(
 
 def _shared_transaction(layers: list[Any], wanted: Transaction | None) -> Transaction | None:
     """Return the transaction that all arrays among the layers share; it must be `wanted` if both are given."""
-    transactions = [
-        (number, layer._transaction) for number, layer in enumerate(layers) if isinstance(layer, TensorStore)
-    ]
-    if not transactions:
-        return wanted
-    shared = transactions[0][1]
-    for number, transaction in transactions:
-        if transaction is not shared:
-            raise invalid(f"Layer {number}: Transaction mismatch")
-    if shared is not None and wanted is not None and wanted is not shared:
+    found = [layer._transaction for layer in layers if isinstance(layer, TensorStore)]
+    shared = found[0] if found else wanted
+    if any(each is not shared for each in found) or (None not in (shared, wanted) and shared is not wanted):
         raise invalid("Transaction mismatch")
     return shared
 

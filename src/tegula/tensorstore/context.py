@@ -13,6 +13,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -122,23 +123,15 @@ def _duration(value: Any) -> str:
     """Read a duration and return its shortest form: ``90s`` is ``1m30s``."""
     if not isinstance(value, str) or not (value == "0" or _DURATION(value)):
         raise expected('Duration formatted as a string using time units "ns", "us" "ms", "s", "m", or "h".', value)
-    remaining = sum(round(float(number) * _UNITS[unit]) for number, unit in _PARTS(value))
-    sign = "-" if value.startswith("-") and remaining else ""
-    if remaining == 0:
+    rest = sum(round(float(number) * _UNITS[unit]) for number, unit in _PARTS(value))
+    if not rest:
         return "0"
-    if remaining < _UNITS["s"]:
-        unit = next(unit for unit in ("ms", "us", "ns") if remaining >= _UNITS[unit])
-        return f"{sign}{_decimal(remaining, _UNITS[unit])}{unit}"
-    hours, remaining = divmod(remaining, _UNITS["h"])
-    minutes, remaining = divmod(remaining, _UNITS["m"])
-    parts = [f"{hours}h" if hours else "", f"{minutes}m" if minutes else "", f"{_decimal(remaining, _UNITS['s'])}s"]
-    return sign + "".join(part for part in parts if part != "0s")
-
-
-def _decimal(value: int, unit: int) -> str:
-    integral, fraction = divmod(value, unit)
-    digits = f"{fraction:0{len(str(unit)) - 1}d}".rstrip("0")
-    return f"{integral}.{digits}" if digits else str(integral)
+    last = next(unit for unit in ("s", "ms", "us", "ns") if rest >= _UNITS[unit])
+    text = "-" if value.startswith("-") else ""
+    for unit in ("h", "m"):
+        number, rest = divmod(rest, _UNITS[unit])
+        text += f"{number}{unit}" if number else ""
+    return f"{text}{Decimal(rest) / _UNITS[last]:f}{last}" if rest else text
 
 
 def _locking_timeout(value: Any) -> str | None:
@@ -214,9 +207,7 @@ def split_reference(kind: Kind, json: Any) -> Any:
         return kind.read(json)
     if json.partition("#")[0] == kind.name:
         return json
-    what = "boolean" if kind.members is None else "object"
-    wrong = f'(Expected {what}, but received: "{json}")'
-    raise invalid(f'Invalid spec or reference to "{kind.name}" resource: "{json}" {wrong}')
+    raise invalid(f'"{json}" is no reference to a resource "{kind.name}"')
 
 
 _creating = threading.RLock()
@@ -311,9 +302,7 @@ class Context:
         source = json if spec is MISSING else spec
         if source is MISSING and parent is not None:
             raise type_error("a context with a parent needs a spec")
-        self._spec: _Spec | None = None
-        if source is not MISSING:
-            self._spec = source if isinstance(source, _Spec) else _Spec(source)
+        self._spec = None if source is MISSING else source if isinstance(source, _Spec) else _Spec(source)
         self._parent = parent
         self._resources: dict[str, _Resource] = {}
 
@@ -331,7 +320,7 @@ class Context:
                 resource = self._find(key, ())
         return resource
 
-    def _find(self, key: str, path: tuple[tuple[Context, str, str], ...]) -> _Resource:
+    def _find(self, key: str, path: tuple[tuple[Context, str], ...]) -> _Resource:
         resource = self._resources.get(key)
         if resource is not None:
             return resource
@@ -343,12 +332,9 @@ class Context:
             raise invalid(f'Resource not defined: "{key}"')
         entry = entries.get(key)
         if isinstance(entry, str):
-            path = (*path, (self, key, entry))
-            first = next((at for at, step in enumerate(path) if step[:2] == (self, entry)), None)
-            if first is not None:
-                loop = [path[-1], *path[first:-1]]
-                cycle = " -> ".join(f'"{name}":"{target}"' for _, name, target in loop)
-                raise invalid(f"Context resource reference cycle: {cycle}")
+            path = (*path, (self, key))
+            if (self, entry) in path:
+                raise invalid(f"Context resource reference cycle: {' -> '.join(name for _, name in path)}")
             resource = self._find(entry, path)
         elif entry is None and self._parent is not None:
             resource = self._parent._find(kind.name, path)
@@ -420,19 +406,13 @@ class Bindings:
             return self
         bindings = Bindings(self._kinds)
         for name, given in self._explicit.items():
-            if isinstance(given, str):
-                bindings._explicit[name] = home[given]
-            else:
-                is_bound = isinstance(given, _Resource)
-                bindings._explicit[name] = given if is_bound else _Resource(self._kind(name), "", given, None)
+            made = home[given] if isinstance(given, str) else given
+            is_bound = isinstance(made, _Resource)
+            bindings._explicit[name] = made if is_bound else _Resource(self._kind(name), "", made, None)
         bindings._home = home
         if home._spec is not None:  # find wrong references of its spec now; a default context has none
             _ = bindings.resources
         return bindings
-
-    def stripped(self) -> Bindings:
-        """Return bindings of the same kinds without resources."""
-        return Bindings(self._kinds)
 
     def resource(self, name: str) -> _Resource:
         """Return a bound resource."""

@@ -366,29 +366,23 @@ def pretty(value: Any, before: str = "", after: str = "") -> str:
     return before + _pretty(value, _WIDTH, 0) + after
 
 
-def _pretty(value: Any, room: int, indent: int) -> str:
-    flat = _flat(value)
-    if len(flat) <= room or not isinstance(value, (dict, list, tuple)) or not value:
+def _pretty(value: Any, room: float, indent: int) -> str:
+    if not isinstance(value, (dict, list, tuple)):
+        no_number = isinstance(value, float) and not math.isfinite(value)
+        return _literal(value) if isinstance(value, str) else "null" if no_number else repr(value)
+    named = isinstance(value, dict)
+    items = [
+        (f"{_literal(at)}: " if named else "", value[at]) for at in (sorted(value) if named else range(len(value)))
+    ]
+    opening, closing = "{}" if named else "[]"
+    flat = opening + ", ".join([label + _pretty(part, math.inf, 0) for label, part in items]) + closing
+    if len(flat) <= room or not items:
         return flat
     margin = " " * (indent + 2)
     # each level leaves room for its comma
     width = _WIDTH - len(margin) - len(margin) // 2
-    lines = []
-    for name in sorted(value) if isinstance(value, dict) else range(len(value)):
-        label = f"{_literal(name)}: " if isinstance(value, dict) else ""
-        lines.append(f"{margin}{label}{_pretty(value[name], width - len(label), indent + 2)},\n")
-    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    lines = [f"{margin}{label}{_pretty(part, width - len(label), indent + 2)},\n" for label, part in items]
     return f"{opening}\n{''.join(lines)}{' ' * indent}{closing}"
-
-
-def _flat(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_literal(name)}: {_flat(value[name])}" for name in sorted(value)) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(_flat, value)) + "]"
-    if isinstance(value, str):
-        return _literal(value)
-    return "null" if isinstance(value, float) and not math.isfinite(value) else repr(value)
 
 
 def _literal(text: Any) -> str:
@@ -446,23 +440,19 @@ def replaced(document: Any, pointer: str, value: Any) -> Any:
     Missing objects on the way are created; ``-`` appends to an array. `MISSING` stands for a document that does not
     exist.
     """
-    parts = parse_pointer(pointer)
-    if not parts:
-        return value
-    root = _open(document)
-    current = root
-    for depth, part in enumerate(parts):
-        key: Any = part
-        if isinstance(current, list) and part == "-":
-            current.append({})
-            key = len(current) - 1
-        elif not isinstance(current, dict):
-            key = _key(pointer, current, part, "FAILED_PRECONDITION")
-        old = current.get(key, MISSING) if isinstance(current, dict) else current[key]
-        current[key] = value if depth == len(parts) - 1 else _open(old)
-        current = current[key]
-    return root
-
-
-def _open(value: Any) -> Any:
-    return {} if value is MISSING else copy(value)
+    root = [document]
+    current: Any = root
+    key: Any = 0
+    for part in parse_pointer(pointer):
+        inner = current[key] = {} if current[key] is MISSING else copy(current[key])
+        if isinstance(inner, dict):
+            key = part
+            inner.setdefault(part, MISSING)
+        elif isinstance(inner, list) and part == "-":
+            key = len(inner)
+            inner.append(MISSING)
+        else:
+            key = _key(pointer, inner, part, "FAILED_PRECONDITION")
+        current = inner
+    current[key] = value
+    return root[0]

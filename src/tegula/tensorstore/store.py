@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from tegula.errors import TegulaError
-from tegula.runtime.frozen import attribute
+from tegula.runtime.frozen import attribute, computed
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.casting import convert, convertible, implicit
+from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
+from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.schema import Schema, fill_through, layout_through, units_through
+from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.context import Context
 from tegula.tensorstore.drivers.adapting.cast import CastDriver
 from tegula.tensorstore.errors import StatusError, checked, checked_or_none, invalid, status, type_error
@@ -27,11 +30,6 @@ from tegula.tensorstore.kvstore.transaction import Transaction
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening, ResizeOptions
 from tegula.tensorstore.spec.spec import OpenMode, Spec
 from tegula.tensorstore.views import Selection, align, as_source, select, spread
-
-if TYPE_CHECKING:
-    from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
-    from tegula.tensorstore.constraints.codec_spec import CodecSpec
-    from tegula.tensorstore.constraints.unit import Unit
 
 __all__ = ["TensorStore", "open"]
 
@@ -119,28 +117,17 @@ class TensorStore(Indexable):
         return self._driver.domain if self._view is None else self._view.domain
 
     rank: int = attribute("domain.rank", "Number of dimensions.")
-
     ndim = rank
-
     origin: tuple[int, ...] = attribute("domain.origin", "Lower bound of each dimension.")
     shape: tuple[int, ...] = attribute("domain.shape", "Extent of each dimension.")
     size: int = attribute("domain.size", "Number of elements.")
     dtype: dtypes.dtype = attribute("_driver.dtype", "Data type of the elements.")
-
     mode: Literal["r", "w", "rw"] = attribute(
         "_driver.mode", 'Whether the array can be read (``"r"``), written (``"w"``) or both (``"rw"``).'
     )
 
-    @property
-    def readable(self) -> bool:
-        """Whether the array can be read."""
-        return "r" in self._driver.mode
-
-    @property
-    def writable(self) -> bool:
-        """Whether the array can be written."""
-        return "w" in self._driver.mode
-
+    readable: bool = computed(lambda store: "r" in store._driver.mode, "Whether the array can be read.")
+    writable: bool = computed(lambda store: "w" in store._driver.mode, "Whether the array can be written.")
     transaction: Transaction | None = attribute(
         "_transaction", "The transaction for reads and writes; None if there is none."
     )

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tegula.indexing import whole
 from tegula.indexing.transform import Affine, OutputMap, Transform, affine, axes_of, composed, extent
-from tegula.runtime.frozen import attribute
+from tegula.runtime.frozen import attribute, computed
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.fill_values import as_dtype
 from tegula.tensorstore.constraints.schema import units_through
@@ -50,10 +50,7 @@ class Selection:
     def __init__(self, transform: Transform, shape: tuple[int, ...]) -> None:
         self.transform, self.shape = transform, shape
 
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return prod(self.shape)
+    size: int = computed(lambda selection: prod(selection.shape), "The number of elements.")
 
     def present(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return what a driver has read in the shape of the view."""
@@ -253,17 +250,13 @@ def align(source: IndexDomain, target: IndexDomain) -> tuple[int, ...]:
     Matching dimensions must have the same size, or size 1 in the source.
     """
     matches = _matches(source, target)
-    wrong = []
-    for number, size in enumerate(source.shape):
-        match = matches.get(number)
-        if size != 1 and (match is None or size != target.shape[match]):
-            shown = f"source dimension {_dimension(source, number)}"
-            if match is None:
-                wrong.append(f"unmatched {shown} does not have a size of 1")
-            else:
-                wrong.append(f"{shown} mismatch with target dimension {_dimension(target, match)}")
+    wrong = [
+        f"source dimension {number} with {f'target dimension {matches[number]}' if number in matches else 'none'}"
+        for number, size in enumerate(source.shape)
+        if size != 1 and (number not in matches or size != target.shape[matches[number]])
+    ]
     if wrong:
-        raise invalid("Error aligning dimensions: " + ", ".join(wrong))
+        raise invalid(f"Error aligning dimensions of {source} and {target}: {', '.join(wrong)}")
     numbers = {match: number for number, match in matches.items()}
     return tuple(numbers.get(match, -1) for match in range(target.rank))
 
@@ -280,11 +273,6 @@ def _matches(source: IndexDomain, target: IndexDomain) -> dict[int, int]:
         targets = [number for number, label in enumerate(target.labels) if not label]
     matches.update(zip(reversed(sources), reversed(targets), strict=False))
     return matches
-
-
-def _dimension(domain: IndexDomain, number: int) -> str:
-    label = f'"{domain.labels[number]}": ' if domain.labels[number] else ""
-    return f"{number} {label}[{domain.inclusive_min[number]}, {domain.exclusive_max[number]})"
 
 
 def spread(values: _Values, axes: Sequence[int], shape: tuple[int, ...]) -> _Values:

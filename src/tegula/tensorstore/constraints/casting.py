@@ -19,6 +19,7 @@ from tegula.tensorstore.json import boolean, each, integer, number, string
 __all__ = ["convert", "convertible", "from_json_to", "implicit"]
 
 _TEXTS = frozenset(("string", "ustring"))
+_KINDS = {"string": "T", "ustring": "T", "json": "J"}  # beside NumPy's letters; numbers have "n"
 _OPAQUE = frozenset(("byte", "char"))
 _INTEGER = re.compile(r"\s*[+-]?[0-9]+\s*")
 _NUMBER = re.compile(
@@ -49,7 +50,8 @@ def convertible(source: str, target: str) -> bool:
     if source in _OPAQUE or target in _OPAQUE:
         return False
     if _is_numpy_only(source) or _is_numpy_only(target):
-        return _numpy_convertible(source, target)
+        kinds = {name[1] if _is_numpy_only(name) else _KINDS.get(name, "n") for name in (source, target)}
+        return kinds <= set("SUTJ") or (kinds <= set("Mmn") and "complex" not in source + target)
     if source == "json":
         return not target.startswith("complex")
     if source in _TEXTS:
@@ -102,9 +104,6 @@ def convert(values: np.ndarray[Any, Any], source: str, target: str, result: np.d
     return _numbers(values, source, result)
 
 
-# --- numbers
-
-
 def _numbers(values: np.ndarray[Any, Any], source: str, result: np.dtype[Any]) -> np.ndarray[Any, Any]:
     if values.dtype.kind == "c" and result.kind != "c":
         values = values.real
@@ -125,9 +124,6 @@ def _numbers(values: np.ndarray[Any, Any], source: str, result: np.dtype[Any]) -
         return values.astype(result)
 
 
-# --- texts
-
-
 def _decode(value: Any) -> str:
     try:
         return checked("an element", value, bytes).decode()
@@ -145,9 +141,6 @@ def _six_digits(value: Any) -> str:
     return format(float(value), ".6g")
 
 
-# --- JSON
-
-
 def _to_json(source: str) -> _Function:
     if source == "string":
         return _decode
@@ -161,14 +154,10 @@ def _to_json(source: str) -> _Function:
 def from_json_to(target: str) -> _Function:
     """Return the function that converts a JSON value to an element of a type of numbers or text."""
     if target == "bool":
-        return _json_to_bool
+        return lambda value: value == "true" if value in ("true", "false") else boolean(value)
     if target in _TEXTS:
         return (lambda value: string(value).encode()) if target == "string" else string
     return _json_to_float if "float" in target else _json_to_integer(target)
-
-
-def _json_to_bool(value: Any) -> bool:
-    return bool(value == "true") if value in ("true", "false") else boolean(value)
 
 
 def _json_to_float(value: Any) -> float:
@@ -187,19 +176,8 @@ def _json_to_integer(target: str) -> _Function:
     return function
 
 
-# --- types that only NumPy has: dates, fixed-length strings, records
-
-
 def _is_numpy_only(name: str) -> bool:
     return name[0] in "<>|["
-
-
-def _numpy_convertible(source: str, target: str) -> bool:
-    kinds = {
-        name[1] if _is_numpy_only(name) else "T" if name in _TEXTS else "J" if name == "json" else "n"
-        for name in (source, target)
-    }
-    return kinds <= set("SUTJ") or (kinds <= set("Mmn") and "complex" not in source + target)
 
 
 def _numpy_convert(

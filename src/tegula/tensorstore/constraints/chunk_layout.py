@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 
-from tegula.runtime.frozen import attribute
+from tegula.runtime.frozen import attribute, computed
 from tegula.tensorstore.constraints.chunk_shapes import Extents, choose_shape
 from tegula.tensorstore.errors import checked, invalid, stating, type_error
 from tegula.tensorstore.index.dim import Dim
@@ -74,7 +74,6 @@ class Constraints(ABC):
             self._bind(to_json_value(json))
 
     def _bind(self, value: Any) -> None:
-        """Add constraints from JSON."""
         members = obj(value)
         self._bind_members(members, self._members)
         known_only(members)
@@ -155,47 +154,29 @@ class Vector(NamedTuple):
 
 
 class _Kind(NamedTuple):
-    """One kind of constraint: its readers, and the check of its values."""
+    """One kind of constraint: its readers, and which values it may have."""
 
     from_argument: Callable[[Any], Any]
     from_json: Callable[[Any], Any]
-    check: Callable[[Sequence[Any]], None]
-
-
-def _check_order(order: Sequence[int]) -> None:
-    if sorted(order) != list(range(len(order))):
-        raise invalid(f"Invalid permutation: {[*order]}")
-
-
-def _each(is_valid: Callable[[Any], bool]) -> Callable[[Sequence[Any]], None]:
-    """Return a check of the value for each dimension."""
-
-    def check(values: Sequence[Any]) -> None:
-        for axis, value in enumerate(values):
-            if value is not None and not is_valid(value):
-                raise invalid(f"Invalid value for dimension {axis}: {value}")
-
-    return check
+    is_valid: Callable[[Any], bool]
 
 
 _KINDS: Final = {
     "inner_order": _Kind(
         lambda order: [read_int64(axis) for axis in order],
         optional(lambda order: array_of(order, lambda axis: integer(axis, 0, MAX_RANK - 1))),
-        _check_order,
+        lambda axis: True,
     ),
     "grid_origin": _Kind(
-        read_indices, lambda value: array_of(value, optional(int64)), _each(lambda origin: abs(origin) <= MAX_INDEX)
+        read_indices, lambda value: array_of(value, optional(int64)), lambda origin: abs(origin) <= MAX_INDEX
     ),
-    "shape": _Kind(
-        read_indices, lambda value: array_of(value, optional(int64)), _each(lambda size: -1 <= size <= MAX_INDEX)
-    ),
+    "shape": _Kind(read_indices, lambda value: array_of(value, optional(int64)), lambda size: -1 <= size <= MAX_INDEX),
     "aspect_ratio": _Kind(
         read_ratios,
         lambda value: array_of(value, optional(number)),
-        _each(lambda ratio: ratio >= 0 and math.isfinite(ratio)),
+        lambda ratio: bool(ratio >= 0 and math.isfinite(ratio)),
     ),
-    "elements": _Kind(read_int64, int64, _each(lambda count: 0 <= count <= MAX_INDEX)),
+    "elements": _Kind(read_int64, int64, lambda count: 0 <= count <= MAX_INDEX),
 }
 
 
@@ -222,7 +203,7 @@ _constraint: Callable[[str], Any] = _Constraint
 
 
 def _of_usage(method: str, usage: str, doc: str) -> Any:
-    return property(lambda layout: getattr(layout, method)(usage), doc=doc)
+    return computed(lambda layout: getattr(layout, method)(usage), doc)
 
 
 class _Vectors(Constraints):
@@ -256,7 +237,6 @@ class _Vectors(Constraints):
         return None if self._rank is None else self._vector(part).only(hard)
 
     def _set_rank(self, rank: int) -> None:
-        """Set the rank."""
         if self._rank not in (None, rank):
             raise invalid(f"Rank {rank} does not match existing rank {self._rank}")
         self._rank = rank
@@ -269,7 +249,11 @@ class _Vectors(Constraints):
             return
         if kind != "elements":
             self._set_rank(check_rank(len(values)))
-        _KINDS[kind].check(values)
+        if kind == "inner_order" and sorted(values) != [*range(len(values))]:
+            raise invalid(f"Invalid permutation: {[*values]}")
+        for axis, each in enumerate(values):
+            if each is not None and not _KINDS[kind].is_valid(each):
+                raise invalid(f"Invalid value for dimension {axis}: {each}")
         any_size = kind in ("shape", "aspect_ratio")  # for which 0 means no constraint
         new = tuple((each or None) if any_size else each for each in values)
         bits = tuple(hard and each is not None and not (each == -1 and any_size) for each in new)
@@ -286,7 +270,6 @@ class _Vectors(Constraints):
             self._parts[part] = vector if known is None else known.merged(vector, part)
 
     def _merge(self, other: Self) -> None:
-        """Merge in the constraints of another object."""
         self._merge_rank(other)
         for part in self._own:
             self._merge_part(part, other._parts.get(part))
@@ -297,7 +280,6 @@ class _Vectors(Constraints):
             self._set(part, value, hard)
 
     def _bind_parts(self, prefix: str, kind: str, hard: bool, value: Any) -> None:
-        """Merge in a constraint that is given in JSON."""
         self._set_parts(prefix, kind, _KINDS[kind].from_json(value), hard)
 
     def _shown(self, part: str, hard: bool) -> Any:
@@ -382,10 +364,7 @@ class ChunkGrid(_Vectors):
         self._add(locals())
 
     rank: int | None = attribute("_rank", "Number of dimensions; None if it is unknown.")
-
     ndim = rank
-    """Number of dimensions; None if it is unknown."""
-
     shape: tuple[int | None, ...] | None = _constraint("Hard constraints on the shape; None if the rank is unknown.")
     shape_soft_constraint: tuple[int | None, ...] | None = _constraint("Soft constraints on the shape.")
     aspect_ratio: tuple[float | None, ...] | None = _constraint("Hard constraints on the aspect ratio.")
@@ -475,14 +454,10 @@ class ChunkLayout(_Vectors):
             raise type_error(f"ChunkLayout has no keyword argument {min(unknown)!r}")
         self._add({**locals(), **grids})
 
-    @property
-    def rank(self) -> int:
-        """Number of dimensions; -1 if it is unknown."""
-        return -1 if self._rank is None else self._rank
-
+    rank: int = computed(
+        lambda layout: -1 if layout._rank is None else layout._rank, "Number of dimensions; -1 if it is unknown."
+    )
     ndim = rank
-    """Number of dimensions; -1 if it is unknown."""
-
     inner_order: tuple[int, ...] | None = _constraint("Hard constraint on the order of the dimensions inside a chunk.")
     inner_order_soft_constraint: tuple[int, ...] | None = _constraint(
         "Soft constraint on the order of the dimensions inside a chunk."
@@ -536,7 +511,6 @@ class ChunkLayout(_Vectors):
         return None if order is None or order.hard[0] != hard else order.values
 
     def _template(self, usage: str) -> IndexDomain:
-        """Return the domain of the first chunk of a grid."""
         if self._rank is None:
             raise invalid("Rank of chunk layout is unspecified")
         dims = [Dim() for _ in range(self._rank)]

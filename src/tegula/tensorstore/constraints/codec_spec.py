@@ -420,7 +420,6 @@ class CodecSpec:
         return self
 
     def _merged(self, other: CodecSpec) -> CodecSpec:
-        """Return these constraints merged with others."""
         with stating(f"Cannot merge codec spec {dump(self.to_json())} with {dump(other.to_json())}"):
             if self._driver != other._driver:
                 raise invalid("they are for different drivers")

@@ -169,11 +169,7 @@ def _pairs(array: Array, wanted: dtype) -> Array:
         return array
     if not array.ndim or array.shape[-1] != 2:
         raise invalid(f"Expected pairs of numbers for {wanted.name}")
-    numbers = read_elements(array, kind)
-    joined = np.empty(numbers.shape[:-1], object)
-    for position in np.ndindex(joined.shape):
-        joined[position] = complex(*numbers[position].tolist())
-    return stripped(joined)
+    return stripped(read_elements(array, kind).view(wanted.numpy_dtype)[..., 0])
 
 
 def _unpacked(array: Array) -> Array:

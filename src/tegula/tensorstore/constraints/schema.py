@@ -163,7 +163,6 @@ class Schema(Constraints, Indexable):
 
     @property
     def _is_empty(self) -> bool:
-        """Whether there are no constraints."""
         return all(getattr(self, name) is None for name in Schema.__slots__)
 
     def update(
@@ -190,25 +189,21 @@ class Schema(Constraints, Indexable):
         return self
 
     def _without(self, *names: str) -> Schema:
-        """Return a copy without constraints on some properties."""
         new = self.copy()
         for name in names:
             setattr(new, f"_{name}", None)
         return new
 
-    def _merge(self, other: Schema) -> None:
-        """Add the constraints of another schema."""
-        self._put(**{name: getattr(other, f"_{name}") for name in _OWN})
+    def _put_all(self, other: Schema) -> Self:
+        """Add the constraints of another schema; return this one."""
+        return self._put(**{name: getattr(other, f"_{name}") for name in _OWN})
 
     def _become(self, other: Schema) -> None:
         for name in Schema.__slots__:
             setattr(self, name, getattr(other, name))
 
     rank: int | None = attribute("_rank", "Number of dimensions; None if it is unknown.")
-
     ndim = rank
-    """Number of dimensions; None if it is unknown."""
-
     dtype: dtypes.dtype | None = attribute("_dtype", "Data type; None if it is unconstrained.")
     domain: IndexDomain | None = attribute("_domain", "The domain; None if it is unconstrained.")
 
@@ -279,7 +274,6 @@ class Schema(Constraints, Indexable):
         self._rank = rank
 
     def _set_dtype(self, dtype: dtypes.dtype) -> None:
-        """Set the data type."""
         if self._dtype is not None and self._dtype != dtype:
             raise invalid(f"Specified dtype ({dtype.name}) does not match existing value ({self._dtype.name})")
         self._dtype = dtype
@@ -287,7 +281,6 @@ class Schema(Constraints, Indexable):
             self._fill_value = self._converted(self._fill_value)
 
     def _set_domain(self, domain: IndexDomain, name: str = "domain") -> None:
-        """Merge in a domain."""
         self._set_rank(domain.rank, name)
         merged = domain if self._domain is None else merge_domains(self._domain, domain)
         if self._fill_value is not None:
@@ -295,7 +288,6 @@ class Schema(Constraints, Indexable):
         self._domain = merged
 
     def _set_chunk_layout(self, layout: ChunkLayout) -> None:
-        """Merge in constraints on the chunks."""
         if layout.rank != -1:
             self._set_rank(layout.rank, "chunk_layout")
         merged = layout.copy()
@@ -305,11 +297,9 @@ class Schema(Constraints, Indexable):
         self._chunk_layout = merged
 
     def _set_codec(self, codec: CodecSpec) -> None:
-        """Merge in constraints on how chunks are encoded."""
         self._codec = codec if self._codec is None else self._codec._merged(codec)
 
     def _set_fill_value(self, value: npt.NDArray[Any]) -> None:
-        """Set the fill value."""
         value = self._converted(fill_values.stripped(value))
         if self._domain is not None:
             _check_fill(value, self._domain)
@@ -334,7 +324,6 @@ class Schema(Constraints, Indexable):
         return value if is_json else fill_values.as_dtype(value, self._dtype)
 
     def _set_dimension_units(self, units: Units) -> None:
-        """Merge in units."""
         if not units:
             return
         check_rank(len(units))
@@ -424,6 +413,6 @@ Schema._members = {
         lambda schema, json: schema._set_dimension_units(tuple(array_of(json, optional(lambda unit: Unit(json=unit))))),
         _units_to_json,
     ),
-    "schema": Member(lambda schema, other: schema._merge(checked("schema", other, Schema))),
+    "schema": Member(lambda schema, other: schema._put_all(checked("schema", other, Schema))),
 }
 _OWN = tuple(name for name, member in Schema._members.items() if member.json is not None)

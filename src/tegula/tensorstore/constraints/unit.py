@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 from tegula.metadata.spacing import parsed_unit
 from tegula.runtime.frozen import attribute
-from tegula.tensorstore.errors import invalid, type_error
-from tegula.tensorstore.json import array, dump, number, sound_text, string, to_json_value
+from tegula.tensorstore.errors import checked, invalid, type_error
+from tegula.tensorstore.json import MISSING, array, dump, number, sound_text, string, to_json_value
 
 __all__ = ["Unit", "Units", "merged_units", "units_to_json"]
 
@@ -33,13 +33,20 @@ class Unit:
     _multiplier: float
     _base_unit: str
 
-    def __init__(self, *args: Any, **members: Any) -> None:
-        parsed = (
-            _parse_json(to_json_value(members["json"]))
-            if not args and set(members) == {"json"}
-            else _arguments(args, members)
-        )
-        self._multiplier, self._base_unit = parsed[0], sound_text(parsed[1])
+    def __init__(
+        self, multiplier: Any = MISSING, base_unit: Any = MISSING, *, unit: Any = MISSING, json: Any = MISSING
+    ) -> None:
+        value, *others = [given for given in (multiplier, unit, json) if given is not MISSING] or [1]
+        if others or (base_unit is not MISSING and multiplier is MISSING):
+            raise type_error("expected Unit(multiplier, base_unit), Unit(text) or Unit(pair)")
+        if json is not MISSING:
+            value, base_unit = _parse_json(to_json_value(json))
+        elif isinstance(value, str) and base_unit is MISSING:
+            value, base_unit = parsed_unit(value)
+        elif isinstance(value, (tuple, list)) and len(value) == 2 and base_unit is MISSING:
+            value, base_unit = value
+        self._multiplier = _number(value)
+        self._base_unit = "" if base_unit is MISSING else sound_text(checked("base_unit", base_unit, str))
 
     multiplier: float = attribute("_multiplier", "The multiplier.")
     base_unit: str = attribute("_base_unit", "The base unit.")
@@ -87,24 +94,6 @@ def _escaped(text: str) -> str:
     return f'"{escaped}"'
 
 
-def _arguments(args: tuple[Any, ...], members: dict[str, Any]) -> tuple[float, str]:
-    if not args and set(members) == {"unit"}:
-        args, members = (members["unit"],), {}
-    names = ("multiplier", "base_unit")
-    named = {**dict(zip(names, args, strict=False)), **members}
-    fits = len(args) <= 2 and not set(members) - set(names) and len(named) == len(args) + len(members)
-    value = named.get("multiplier", 1)
-    if fits and len(named) == 1 and isinstance(value, str):
-        return parsed_unit(value)
-    if fits and len(named) == 1 and isinstance(value, (tuple, list)) and len(value) == 2:
-        named = dict(zip(names, value, strict=True))
-        value = named["multiplier"]
-    base_unit = named.get("base_unit", "")
-    if not fits or not isinstance(base_unit, str) or ("base_unit" in named and "multiplier" not in named):
-        raise type_error(f"expected Unit(multiplier, base_unit), Unit(text) or Unit(pair), not {named!r:.80}")
-    return _number(value), base_unit
-
-
 def _number(value: Any) -> float:
     if isinstance(value, (str, bytes)) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
         raise type_error(f"expected a number, not {value!r:.80}")
@@ -118,9 +107,6 @@ def _parse_json(value: Any) -> tuple[float, str]:
         return float(value), ""
     multiplier, base_unit = array(value, 2)
     return number(multiplier), string(base_unit)
-
-
-# --- the units of all dimensions
 
 
 def units_to_json(units: Units) -> list[str | None]:

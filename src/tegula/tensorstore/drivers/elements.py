@@ -57,11 +57,6 @@ class Elements:
     def _split(self) -> bool:
         return len(self.shape) > len(self._inner)
 
-    @property
-    def stored_dtype(self) -> np.dtype[Any]:
-        """Type of a value in an element, in the stored byte order."""
-        return self.dtype.numpy_dtype if self._split else self._base
-
     def present(self, values: _Values) -> _Values:
         """Return stored values as elements of `dtype`; the added dimensions come last."""
         if self.plain:
@@ -79,9 +74,6 @@ class Elements:
             return values
         outer = values.shape[: values.ndim - 1]
         return np.ascontiguousarray(values, self.dtype.numpy_dtype).view(self._base).reshape(outer)
-
-
-# --- the part that a spec shows, and its fill value
 
 
 @lru_cache(maxsize=256)
@@ -117,7 +109,8 @@ def stored_fill(fill: npt.NDArray[Any], stored: DataType, shown: Elements) -> np
     values = fill_as_shown(fill, shown)
     if stored.variable:
         return scalar_array(values[()], stored)
-    raw = np.ascontiguousarray(values.astype(shown.stored_dtype)).tobytes()
+    stored_dtype = shown.dtype.numpy_dtype if shown._split else shown._base  # in the stored byte order
+    raw = np.ascontiguousarray(values.astype(stored_dtype)).tobytes()
     return np.frombuffer(raw, stored.numpy).reshape(()).copy() if raw else np.zeros((), stored.numpy)
 
 

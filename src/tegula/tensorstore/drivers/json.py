@@ -17,7 +17,7 @@ from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.drivers.stored import StoredSpec
-from tegula.tensorstore.errors import annotate, stating, status
+from tegula.tensorstore.errors import stating, status
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json import (
     MISSING,
@@ -82,9 +82,7 @@ class JsonSpec(StoredSpec):
         return other
 
     def described(self, members: dict[str, Any], data_type: dtypes.dtype) -> Self:
-        other = copy(self)
-        other.schema = Schema(dtype=data_type, rank=0)
-        return other
+        return self._changed(schema=Schema(dtype=data_type, rank=0))
 
     def url_suffix(self) -> str:
         return "json:" + quote(self.pointer, safe="/~-._!$&'()*+,;=:@")
@@ -116,12 +114,10 @@ class JsonDriver(Driver):
     def _document(self) -> tuple[Any, Any]:
         """Return the document, `MISSING` if there is none, and its generation."""
         raw, generation = self.kvstore._store.get(self.kvstore._path, with_generation=True)
-        if raw is None:
-            return MISSING, generation
         try:
-            return parse(bytes(raw)), generation
+            return MISSING if raw is None else parse(bytes(raw)), generation
         except (ValueError, RecursionError):
-            raise annotate(status("FAILED_PRECONDITION", "Invalid JSON"), self._error_while("reading")) from None
+            raise status("FAILED_PRECONDITION", f"{self._error_while('reading')}: Invalid JSON") from None
 
     def _error_while(self, action: str) -> str:
         return f"Error {action} {self.kvstore._describe_key('')}"

@@ -269,7 +269,13 @@ class KeyedSpec(ArraySpec):
     def new_document(self) -> dict[str, Any]:
         """Choose the metadata of a new array, and return its document."""
         constraints, schema = self.constraints, self.schema
-        data_type = constraints.data_type or self._new_type()
+        data_type = constraints.data_type
+        if data_type is None:
+            for name in self.chosen():
+                if name != "open_as_records":
+                    raise invalid(f'"dtype" must be specified in "metadata" if "{name}" is specified')
+            self.check_dtype(wanted := schema._required("dtype"))
+            data_type = as_data_type(wanted.numpy_dtype)
         shown = self.part_of(data_type)
         known = ranks(constraints.rank, schema.rank, shown)
         domain = self.domain_of(known, shown)
@@ -278,16 +284,6 @@ class KeyedSpec(ArraySpec):
         layout = self.layout_of(constraints, known, shown, schema.chunk_layout)
         fill = self._new_fill(data_type, shown)
         return self.new_members(data_type, domain, known.chunked, layout, fill)
-
-    def _new_type(self) -> DataType:
-        wanted = self.schema.dtype
-        for name in self.chosen():
-            if name != "open_as_records":
-                raise invalid(f'"dtype" must be specified in "metadata" if "{name}" is specified')
-        if wanted is None:
-            raise invalid('"dtype" must be specified')
-        self.check_dtype(wanted)
-        return as_data_type(wanted.numpy_dtype)
 
     def check_dtype(self, wanted: dtype) -> None:
         """Raise if the format has no such data type."""
@@ -307,8 +303,6 @@ class KeyedSpec(ArraySpec):
             raise invalid("Cannot specify fill_value through schema for structured zarr data type")
         with member("fill_value"):
             return stored_fill(wanted, data_type, shown)
-
-    # --- checks
 
     def check(self, driver: KeyedDriver) -> None:
         """Raise unless an array meets the spec."""
@@ -489,5 +483,4 @@ def _parsed(name: str, key: str, raw: bytes) -> NodeMetadata | None:
 
 
 def _renamed(documents: Mapping[str, T], old: str, new: str) -> dict[str, T]:
-    """Return documents with one key renamed."""
     return {new if key == old else key: value for key, value in documents.items()}

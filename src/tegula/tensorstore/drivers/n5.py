@@ -27,7 +27,7 @@ from tegula.tensorstore.drivers.node import Division, new_shape
 from tegula.tensorstore.drivers.stored import Metadata, Ranks, Reader, mismatch
 from tegula.tensorstore.errors import invalid, status
 from tegula.tensorstore.index.domain import IndexDomain, check_labels
-from tegula.tensorstore.json import dump, number, one_of, string
+from tegula.tensorstore.json import dump, member, number, one_of, string
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import ResizeOptions, on_demand
 
@@ -97,8 +97,6 @@ class N5Spec(KeyedSpec):
     def type_to_json(data_type: DataType) -> str:
         return one_of(data_type.numpy.name, _TYPES)
 
-    # --- JSON
-
     def complete_schema(self) -> None:
         super().complete_schema()
         if self.schema.dtype is not None:
@@ -112,13 +110,18 @@ class N5Spec(KeyedSpec):
         data_type = partial(one_of, names=_TYPES)
         reader.take("dataType", lambda name: DataType(np.dtype(data_type(name))), N5Spec.type_to_json, "data_type")
         reader.take("compression", compression_from_json)
-        names = reader.take("axes", lambda value: _labels(reader.per_dimension(value, string)), list, "names")
+        names = reader.take("axes", lambda value: reader.per_dimension(value, string), list, "names")
+        with member("axes"):
+            check_labels(names or ())
         if not any(names or ()):
             reader.json.pop("axes", None)
         units = reader.take("units", lambda value: reader.per_dimension(value, string), list)
         lengths = reader.take("resolution", lambda value: reader.per_dimension(value, number), list)
-        stated = _units(units, lengths, reader.rank or 0)
-        return reader.metadata(members, units=stated if units is not None or lengths is not None else None)
+        rank = reader.rank or 0
+        stated: Units | None = None if lengths is None else (None,) * rank  # lengths alone are no units
+        if units is not None:
+            stated = tuple(Unit(length, unit) for length, unit in zip(lengths or (1.0,) * rank, units))
+        return reader.metadata(members, units=stated)
 
     @classmethod
     def read_stored(cls, document: dict[str, Any]) -> Metadata:
@@ -130,8 +133,6 @@ class N5Spec(KeyedSpec):
         assert metadata.data_type is not None
         _check_size(metadata.chunk_shape, metadata.data_type)
         return metadata
-
-    # --- properties known before opening
 
     def ranks(self) -> Ranks:
         rank = self.schema.rank if self.constraints.rank is None else self.constraints.rank
@@ -149,8 +150,6 @@ class N5Spec(KeyedSpec):
 
     def get_fill_value(self) -> None:
         return None
-
-    # --- documents
 
     def completed(self, node: ArrayMetadata) -> ArrayMetadata:
         names = self.stored_metadata(node).names
@@ -187,21 +186,6 @@ class N5Spec(KeyedSpec):
             document["units"] = ["" if unit is None else unit.base_unit for unit in units]
             document.setdefault("resolution", [1.0 if unit is None else unit.multiplier for unit in units])
         return document
-
-
-# --- members of documents
-
-
-def _labels(names: tuple[str, ...]) -> tuple[str, ...]:
-    check_labels(names)
-    return names
-
-
-def _units(units: tuple[str, ...] | None, lengths: tuple[float, ...] | None, rank: int) -> Units:
-    """Return the units of the dimensions; there are none without ``units``."""
-    if units is None:
-        return (None,) * rank
-    return tuple(Unit(length, unit) for length, unit in zip(lengths or (1.0,) * rank, units))
 
 
 def _check_size(chunks: tuple[int, ...], data_type: DataType) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, Self, TypeAlias
 
@@ -255,10 +254,8 @@ class StoredSpec(DriverSpec):
         return open_bound(self.kvstore._bound(request.context), request.transaction)
 
     def described(self, members: dict[str, Any], data_type: dtype) -> Self:
-        other = copy(self)
-        other.schema = Schema(dtype=data_type)
-        other.flags = OpenMode(open=True, assume_metadata=self.flags.assume_metadata)
-        return other
+        flags = OpenMode(open=True, assume_metadata=self.flags.assume_metadata)
+        return self._changed(schema=Schema(dtype=data_type), flags=flags)
 
 
 UNDETERMINED: Final = 'Cannot create using specified "metadata" and schema'
@@ -414,8 +411,6 @@ class ArraySpec(StoredSpec):
             found = stored.json.get(name, MISSING)
             if name not in self.compared_otherwise and (found is MISSING or dump(value) != dump(found)):
                 raise mismatch(name, value, found)
-
-    # --- other specs
 
     def merge(self, *, minimal: bool = False, **options: Any) -> Self:
         other = super().merge(minimal=minimal, **options)

@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from tegula.indexing import Plan, Transform
+from tegula.indexing import Transform
 from tegula.metadata.chunk_grids import ChunkGrid, RegularAxis
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.schema import Schema
@@ -75,6 +76,11 @@ class VirtualChunkedSpec(VirtualSpec):
             raise invalid("there is no read_function or write_function for the requested access")
         driver.mode = mode_of(reads, writes)
         return driver, None
+
+
+def _in_steps(begin: Callable[..., Steps[Any]]) -> Any:
+    """Return a method that runs steps to their end."""
+    return wraps(begin)(lambda *args: finish(lambda: begin(*args)))
 
 
 class VirtualChunkedDriver(Driver):
@@ -152,14 +158,9 @@ class VirtualChunkedDriver(Driver):
         yield from self._call(self._read_function, domain, values, parameters)
         return values
 
-    def _plan(self, transform: Transform) -> Plan:
-        return transform.plan(self.domain.shape, self._grid)
-
-    def read(self, transform: Transform) -> _Values:
-        return finish(lambda: self._reading(transform))
-
-    def _reading(self, transform: Transform) -> Steps[_Values]:
-        plan = self._plan(transform)
+    @_in_steps
+    def read(self, transform: Transform) -> Steps[_Values]:
+        plan = transform.plan(self.domain.shape, self._grid)
         work = np.empty(plan.work_shape, self.dtype.numpy_dtype)
         now = time.time()
         for coords, inside, place, _ in plan:
@@ -167,11 +168,9 @@ class VirtualChunkedDriver(Driver):
             work[(*place, ...)] = chunk[(*inside, ...)]
         return plan.present(work)
 
-    def write(self, transform: Transform, values: _Values) -> None:
-        finish(lambda: self._writing(transform, values))
-
-    def _writing(self, transform: Transform, values: _Values) -> Steps[None]:
-        plan = self._plan(transform)
+    @_in_steps
+    def write(self, transform: Transform, values: _Values) -> Steps[None]:
+        plan = transform.plan(self.domain.shape, self._grid)
         if self._read_function is None and not all(covers for *_, covers in plan):
             raise invalid("Write-only virtual chunked view requires chunk-aligned writes")
         work = plan.arrange(values)

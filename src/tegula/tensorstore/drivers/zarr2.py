@@ -74,8 +74,6 @@ class ZarrSpec(KeyedSpec):
     }
     type_to_json = staticmethod(dtype_to_json)
 
-    # --- JSON
-
     def read_members(self, members: dict[str, Any]) -> None:
         super().read_members(members)
         separator = take(members, "key_encoding", self._key_encoding)
@@ -124,16 +122,12 @@ class ZarrSpec(KeyedSpec):
     def read_stored(cls, document: dict[str, Any]) -> Metadata:
         return cls.read_metadata(plain_zarr2(document), zarr2.read_fill)
 
-    # --- properties known before opening
-
     @staticmethod
     def chunks_of(metadata: Metadata, rank: int) -> tuple[tuple[int, ...] | None, Layout]:
         # without known chunks, there are still those of the dimensions of elements
         chunks = (0,) * rank if metadata.chunk_shape is None else metadata.chunk_shape
         order = metadata.json.get("order")
         return chunks, Layout(None if order is None else _inner_order(order, rank, rank), chunks)
-
-    # --- documents
 
     def completed(self, node: ArrayMetadata) -> ArrayMetadata:
         separator = self.constraints.json.get(_SEPARATOR, node.keys.separator)
@@ -180,13 +174,10 @@ def _inner_order(order: str, chunked: int, full: int) -> tuple[int, ...]:
 
 
 def _chosen_order(layout: ChunkLayout, chunked: int) -> str:
-    wanted = layout._any_order
-    for order in "CF":
-        if wanted is None or wanted == _inner_order(order, chunked, len(wanted)):
-            return order
-    if layout.inner_order is not None:
+    fitting = [order for order in "CF" if layout._any_order in (None, _inner_order(order, chunked, layout.rank))]
+    if not fitting and layout.inner_order is not None:
         raise invalid(f'Invalid "inner_order" constraint: {[*layout.inner_order]}')
-    return "C"
+    return (fitting or ["C"])[0]
 
 
 def _fill_of_spec(value: Any, data_type: DataType) -> npt.NDArray[Any] | None:
@@ -209,8 +200,6 @@ def _fill_to_json(fill: npt.NDArray[Any] | None, data_type: DataType) -> Any:
     if fill is not None and data_type.numpy.kind in "SV" and data_type.numpy not in EXTENDED_DTYPES:
         return base64.b64encode(fill.tobytes()).decode()
     value = zarr2.write_fill(fill, data_type)
-    return [_plain_nan(part) for part in value] if isinstance(value, list) else _plain_nan(value)
-
-
-def _plain_nan(value: Any) -> Any:
-    return "NaN" if isinstance(value, str) and value.startswith("0x") else value
+    parts = value if isinstance(value, list) else [value]
+    plain = ["NaN" if isinstance(part, str) and part.startswith("0x") else part for part in parts]
+    return plain if isinstance(value, list) else plain[0]

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from tegula.codecs.serializers.sharding import EMPTY, Sharding
-from tegula.engine import StoredArray
+from tegula.codecs.serializers.sharding import EMPTY
 from tegula.formats import zarr3
 from tegula.formats.leniency import plain_zarr3
 from tegula.formats.zarr3_codecs import extension_from_json, extensions_from_json
@@ -65,9 +64,20 @@ class Zarr3Driver(KeyedDriver):
         return None if units is None else (*units, *[None] * len(self.elements.shape))
 
     def count_stored(self, plan: Plan) -> tuple[int, int]:
-        stored = self.array.stored
-        sharding = stored.chain.sharding
-        return super().count_stored(plan) if sharding is None else _count_inner_chunks(stored, sharding, plan)
+        stored, sharding = self.array.stored, self.array.stored.chain.sharding
+        if sharding is None:
+            return super().count_stored(plan)
+        shape = stored.metadata.grid.largest_chunk()
+        size = sharding.index_nbytes(shape)
+        count = total = 0
+        for coords, selection, *_ in plan:  # those are inner chunks that count
+            inner = refine(selection, shape, regular_grid(sharding.inner_shape))
+            total += inner.nchunks
+            raw = stored.store.get(stored.key(coords), (0, size) if sharding.index_at_start else (-size, None))
+            if raw is not None:
+                index = sharding.decode_index(raw, shape)
+                count += sum(int(index[inner_coords][0]) != EMPTY for inner_coords, *_ in inner)
+        return count, total
 
 
 class Zarr3Spec(KeyedSpec):
@@ -82,8 +92,6 @@ class Zarr3Spec(KeyedSpec):
     driver_type = Zarr3Driver
     codec_names = ("codecs",)
     type_to_json = staticmethod(data_type_to_json)
-
-    # --- JSON
 
     def complete_schema(self) -> None:
         self.ranks()  # refuses those that contradict each other
@@ -106,7 +114,10 @@ class Zarr3Spec(KeyedSpec):
         take("node_type", lambda value: one_of(value, ("array",)))
         json["node_type"] = "array"
         # the elements
-        data_type = take("data_type", _data_type, data_type_to_json, "data_type")
+        data_type = take("data_type", data_type_from_json, data_type_to_json, "data_type")
+        if data_type is not None and data_type.alias == "structured":  # which is always written in the same form
+            reader.parts["data_type"] = data_type = DataType(data_type.numpy)
+            json["data_type"] = data_type_to_json(data_type)
         reader.take_fill("data_type", data_type, read_fill, zarr3.write_fill)
         # the dimensions and the chunks
         reader.take_sizes("shape", "shape")
@@ -141,8 +152,6 @@ class Zarr3Spec(KeyedSpec):
         assert stored.data_type is not None
         codecs = complete_chain(stored.codecs, stored.data_type, len(stored.shape or ()))
         return replace(stored, codecs=codecs, json={**stored.json, "codecs": codecs.to_json()})
-
-    # --- properties known before opening
 
     @property
     def shown(self) -> Elements | None:
@@ -179,8 +188,6 @@ class Zarr3Spec(KeyedSpec):
     @classmethod
     def codec_of(cls, metadata: Metadata) -> CodecSpec:
         return CodecSpec._of("zarr3", **({} if metadata.codecs is None else {"codecs": metadata.codecs}))
-
-    # --- opening
 
     def completed(self, node: ArrayMetadata) -> ArrayMetadata:
         if _UNITS in node.attributes:
@@ -243,35 +250,10 @@ class Zarr3Spec(KeyedSpec):
             raise mismatch(_UNITS, units, found_units)
 
 
-def _count_inner_chunks(stored: StoredArray, sharding: Sharding, plan: Plan) -> tuple[int, int]:
-    """Return the number of stored inner chunks, and of all inner chunks, that a plan touches."""
-    shape = stored.metadata.grid.largest_chunk()
-    size = sharding.index_nbytes(shape)
-    count = total = 0
-    for coords, selection, *_ in plan:
-        inner = refine(selection, shape, regular_grid(sharding.inner_shape))
-        total += inner.nchunks
-        raw = stored.store.get(stored.key(coords), (0, size) if sharding.index_at_start else (-size, None))
-        if raw is not None:
-            index = sharding.decode_index(raw, shape)
-            count += sum(int(index[inner_coords][0]) != EMPTY for inner_coords, *_ in inner)
-    return count, total
-
-
-# --- members of documents
-
-
-def _data_type(value: Any) -> DataType:
-    """Read a ``data_type``; that of structures is always written in the same form."""
-    data_type = data_type_from_json(value)
-    return DataType(data_type.numpy) if data_type.alias == "structured" else data_type
-
-
 def _keys_to_json(keys: ChunkKeyEncoding) -> dict[str, Any]:
     """Write an encoding of chunk keys without the default separator."""
     _, encoding = zarr3.key_field(keys)
-    usual = "/" if keys.prefix else "."
-    return {"name": encoding["name"]} if keys.separator == usual else encoding
+    return {"name": encoding["name"]} if keys.separator == ("/" if keys.prefix else ".") else encoding
 
 
 def _chunk_shape(value: Any, reader: Reader) -> tuple[int, ...]:

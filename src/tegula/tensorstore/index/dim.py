@@ -9,7 +9,7 @@ import operator
 from collections.abc import Iterator
 from typing import Any, Final
 
-from tegula.runtime.frozen import attribute
+from tegula.runtime.frozen import attribute, computed
 from tegula.tensorstore.errors import StatusError, checked, index_error, invalid, status, type_error
 from tegula.tensorstore.json import MAX_RANK, dump
 
@@ -224,30 +224,13 @@ class Dim:
     inclusive_min: int = attribute("_lower", "The first index; ``-inf`` if there is none.")
     exclusive_max: int = attribute("_upper", "One more than the last index; ``inf + 1`` if the dimension is unbounded.")
 
-    @property
-    def inclusive_max(self) -> int:
-        """The last index."""
-        return self._upper - 1
-
-    @property
-    def exclusive_min(self) -> int:
-        """One less than the first index."""
-        return self._lower - 1
-
-    @property
-    def size(self) -> int:
-        """The number of indices."""
-        return self._upper - self._lower
-
-    @property
-    def empty(self) -> bool:
-        """Whether the interval is empty."""
-        return self._upper == self._lower
-
-    @property
-    def finite(self) -> bool:
-        """Whether both bounds are finite."""
-        return self._lower != -INFINITY and self._upper != EXCLUSIVE_INFINITY
+    inclusive_max: int = computed(lambda dim: dim._upper - 1, "The last index.")
+    exclusive_min: int = computed(lambda dim: dim._lower - 1, "One less than the first index.")
+    size: int = computed(lambda dim: dim._upper - dim._lower, "The number of indices.")
+    empty: bool = computed(lambda dim: dim._upper == dim._lower, "Whether the interval is empty.")
+    finite: bool = computed(
+        lambda dim: dim._lower != -INFINITY and dim._upper != EXCLUSIVE_INFINITY, "Whether both bounds are finite."
+    )
 
     def hull(self, other: Dim) -> Dim:
         """Return the smallest interval that contains both."""

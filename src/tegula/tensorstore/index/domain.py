@@ -9,6 +9,7 @@ from functools import partial
 from itertools import repeat
 from typing import Any, cast
 
+from tegula.runtime.frozen import computed
 from tegula.tensorstore.errors import IndexStatusError, checked, index_error, invalid, stating, status, type_error
 from tegula.tensorstore.index.dim import (
     EXCLUSIVE_INFINITY,
@@ -56,7 +57,7 @@ class Applicable(ABC):
 
 
 def _column(at: int, doc: str) -> Any:
-    return property(lambda self: tuple([bounds[at] for bounds in self._dims]), doc=doc)
+    return computed(lambda self: tuple([bounds[at] for bounds in self._dims]), doc)
 
 
 class IndexDomain(Movable):
@@ -115,11 +116,7 @@ class IndexDomain(Movable):
         none = repeat(False)
         return cls._of(zip(repeat(0), shape, none, implicit_upper or none, labels or repeat("")))
 
-    @property
-    def rank(self) -> int:
-        """The number of dimensions."""
-        return len(self._dims)
-
+    rank: int = computed(lambda domain: len(domain._dims), "The number of dimensions.")
     ndim = rank
 
     inclusive_min: tuple[int, ...] = _column(0, "The first index of each dimension.")
@@ -327,10 +324,6 @@ def bounds_from_arguments(arguments: dict[str, Any], prefix: str = "") -> tuple[
     if rank is None:
         raise invalid(f"Must specify `{prefix}rank`")
     check_labels(vectors.get("labels", ()))
-    return _parts(rank, vectors)
-
-
-def _parts(rank: int, vectors: dict[str, list[Any]]) -> tuple[Bounds, ...]:
     upper = next((name for name in _UPPER if name in vectors), "")
     lowers = vectors.get("inclusive_min", [0 if upper == "shape" else -INFINITY] * rank)
     uppers = vectors.get(upper, [EXCLUSIVE_INFINITY] * rank)

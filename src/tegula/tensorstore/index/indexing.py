@@ -59,10 +59,7 @@ _NEW = -1
 _NOTHING = -2
 _PARTS = frozenset((int, type(None)))
 _VECTORS = (tuple, list, np.ndarray)
-_INVALID = (
-    "Only integers, slices (`:`), ellipsis (`...`), tensorstore.newaxis (`None`) and "
-    "integer or boolean arrays are valid indices"
-)
+_INVALID = "Only integers, slices, `...`, newaxis (`None`) and integer or boolean arrays are valid indices"
 
 
 class Arrays:

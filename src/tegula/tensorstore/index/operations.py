@@ -12,18 +12,11 @@ from typing import Any, Generic, Literal, Self, TypeAlias, TypeVar
 
 import numpy as np
 
+from tegula.runtime.frozen import computed
 from tegula.tensorstore.errors import index_error, invalid, stating, type_error
-from tegula.tensorstore.index.dim import (
-    EXCLUSIVE_INFINITY,
-    INFINITY,
-    MAX_INT64,
-    Bounds,
-    affine_domain,
-    shift,
-    translation,
-)
+from tegula.tensorstore.index.dim import EXCLUSIVE_INFINITY, INFINITY, Bounds, affine_domain, shift, translation
 from tegula.tensorstore.index.output_maps import OutputIndexMap, Transform, substituted
-from tegula.tensorstore.json import read_indices
+from tegula.tensorstore.json import read_indices, read_int64
 
 __all__ = [
     "Mode", "Movable", "Operable", "Selector", "Subscript", "by_arrays", "check_labels", "integers", "operated",
@@ -55,19 +48,11 @@ class Subscript(Generic[T]):
 # --- integers, labels and flags
 
 
-def _is_index(value: Any) -> bool:
-    return hasattr(value, "__index__") and abs(operator.index(value)) <= MAX_INT64
-
-
 def integers(argument: Any) -> int | list[int | None] | None:
     """Read one integer or a sequence of integers; an element may be None."""
-    if argument is None or _is_index(argument):
-        return None if argument is None else operator.index(argument)
-    is_sequence = isinstance(argument, Iterable) and not isinstance(argument, (str, bytes))
-    elements: list[Any] = list(argument) if is_sequence else [argument]
-    if not all(element is None or _is_index(element) for element in elements):
-        raise type_error(f"expected integers or None, not {argument!r}")
-    return [None if element is None else operator.index(element) for element in elements]
+    if not isinstance(argument, Iterable) or isinstance(argument, (str, bytes)):
+        return None if argument is None else read_int64(argument)
+    return read_indices(argument)
 
 
 def strings(argument: Any) -> list[str]:
@@ -234,10 +219,7 @@ class Movable(Operable):
             raise invalid(f"{len(dims)} dimensions are no order of {rank}")
         return self._with_pair(_reordered(pair, dims))
 
-    @property
-    def T(self) -> Self:
-        """X with its dimensions in reverse order."""
-        return self.transpose()
+    T: Self = computed(lambda self: self.transpose(), "X with its dimensions in reverse order.")
 
 
 def operated(pair: Transform, dims: list[int], name: str, argument: Any) -> tuple[Transform, list[int]]:
@@ -305,7 +287,6 @@ def check_labels(labels: Iterable[str]) -> None:
 
 
 def _relabelled(pair: Transform, labels: Mapping[int, str]) -> Transform:
-    """Change the labels of dimensions."""
     new = [(*bounds[:4], labels.get(dim, bounds[4])) for dim, bounds in enumerate(pair[0]._dims)]
     check_labels(bounds[4] for bounds in new)
     return pair[0]._of(new), pair[1]
@@ -324,7 +305,6 @@ def _mark_implicit(pair: Transform, dims: list[int], lower: bool | None, upper: 
 
 
 def _reordered(pair: Transform, dims: list[int]) -> Transform:
-    """Put the dimensions in another order."""
     inner = [OutputIndexMap._single(at) for at in np.argsort(dims).tolist()]
     return _changed(pair, [pair[0]._dims[dim] for dim in dims], inner)
 

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from tegula.indexing.transform import Affine, OutputMap, affine, composed
-from tegula.runtime.frozen import attribute
-from tegula.tensorstore.errors import StatusError, annotate, index_error, invalid, type_error
+from tegula.runtime.frozen import attribute, computed
+from tegula.tensorstore.errors import StatusError, annotate, checked_or_none, index_error, invalid, type_error
 from tegula.tensorstore.index.dim import (
     EXCLUSIVE_INFINITY,
     INFINITY,
@@ -110,8 +110,14 @@ class OutputIndexMap:
         self._offset = read_int64(arguments.get("offset", 0))
         self._stride = read_int64(arguments.get("stride", int(len(names) > 1)))
         self._dimension = read_int64(arguments["input_dimension"]) if "input_dimension" in arguments else None
-        self._array = _index_array(arguments["index_array"]) if "index_array" in arguments else None
-        self._range = _range(arguments.get("index_range"))
+        limits = checked_or_none("index_range", arguments.get("index_range"), Dim)
+        self._array, self._range = None, UNBOUNDED if limits is None else limits._key()[:2]
+        if "index_array" in arguments:
+            array = np.array(arguments["index_array"])
+            if array.dtype.kind not in "iufb" and array.size:
+                raise type_error("index_array must be an array of integers")
+            self._array = array.astype(np.int64)
+            self._array.flags.writeable = False
 
     @classmethod
     def _constant(cls, offset: int) -> OutputIndexMap:
@@ -136,7 +142,6 @@ class OutputIndexMap:
 
     @staticmethod
     def _of_json(json: Any) -> OutputIndexMap:
-        """Read an output map."""
         members = obj(json)
         given = {name: take(members, name, read) for name, read in _MEMBERS.items() if name in members}
         known_only(members)
@@ -151,7 +156,6 @@ class OutputIndexMap:
         return OutputIndexMap(**given, **limits)
 
     def _to_json(self) -> dict[str, Any]:
-        """Convert an output map to JSON."""
         document: dict[str, Any] = {}
         if self._array is not None:
             document["index_array"] = self._array.tolist()
@@ -218,10 +222,7 @@ class OutputIndexMaps(tuple[OutputIndexMap, ...]):
 
     __slots__ = ()
 
-    @property
-    def rank(self) -> int:
-        """The number of maps."""
-        return len(self)
+    rank: int = computed(len, "The number of maps.")
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice):
@@ -250,21 +251,6 @@ def array_text(array: IndexArray, short: bool | None = None) -> str:
     short = array.size > 1000 if short is None else short
     parts: list[Any] = [*array] if not short or len(array) <= 6 else [*array[:3], None, *array[-3:]]
     return f"{{{', '.join(['...' if part is None else array_text(part, short) for part in parts])}}}"
-
-
-def _index_array(value: ArrayLike) -> IndexArray:
-    array = np.array(value)
-    if array.dtype.kind not in "iufb" and array.size:
-        raise type_error("index_array must be an array of integers")
-    indices = array.astype(np.int64)
-    indices.flags.writeable = False
-    return indices
-
-
-def _range(value: Any) -> Interval:
-    if value is not None and not isinstance(value, Dim):
-        raise type_error("index_range must be a Dim")
-    return UNBOUNDED if value is None else (value.inclusive_min, value.exclusive_max)
 
 
 def _bound_from_json(value: Any) -> int:

@@ -9,7 +9,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from tegula.runtime.frozen import attribute
+from tegula.runtime.frozen import attribute, computed
 from tegula.tensorstore.errors import checked, invalid, status, type_error
 from tegula.tensorstore.index.dim import INFINITY, Dim, effective, interval_text, outside
 from tegula.tensorstore.index.domain import (
@@ -147,36 +147,19 @@ class IndexTransform(Indexable, Applicable):
 
     domain: IndexDomain = attribute("_domain", "The input domain.")
 
-    @property
-    def output(self) -> OutputIndexMaps:
-        """The output maps."""
-        return OutputIndexMaps(self._maps)
-
-    @property
-    def input_rank(self) -> int:
-        """The number of input dimensions."""
-        return len(self._domain._dims)
-
+    output: OutputIndexMaps = computed(lambda self: OutputIndexMaps(self._maps), "The output maps.")
+    input_rank: int = computed(lambda self: len(self._domain._dims), "The number of input dimensions.")
     ndim = input_rank
-
-    @property
-    def output_rank(self) -> int:
-        """The number of output dimensions."""
-        return len(self._maps)
+    output_rank: int = computed(lambda self: len(self._maps), "The number of output dimensions.")
 
     input_origin: tuple[int, ...] = attribute("_domain.inclusive_min", "The first index of each input dimension.")
-
-    origin = input_origin
-    input_inclusive_min = input_origin
-
+    origin = input_inclusive_min = input_origin
     input_inclusive_max: tuple[int, ...] = attribute("_domain.inclusive_max", "The last index of each input dimension.")
     input_exclusive_max: tuple[int, ...] = attribute(
         "_domain.exclusive_max", "One more than the last index of each input dimension."
     )
     input_shape: tuple[int, ...] = attribute("_domain.shape", "The size of each input dimension.")
-
     shape = input_shape
-
     size: int = attribute("_domain.size", "The number of elements of the input domain.")
     input_labels: tuple[str, ...] = attribute("_domain.labels", "The label of each input dimension.")
     implicit_lower_bounds: tuple[bool, ...] = attribute(
@@ -246,7 +229,6 @@ class IndexTransform(Indexable, Applicable):
 
 
 def _identity_maps(rank: int) -> Maps:
-    """Return the output maps of the identity transform."""
     return tuple([OutputIndexMap._single(dim) for dim in range(rank)])
 
 
@@ -277,8 +259,7 @@ def _validated_map(domain: IndexDomain, output: int, output_map: OutputIndexMap,
 
 
 def _from_json(json: Any) -> Transform:
-    members = obj(json)
-    # `bounds_from_json` refuses unknown members
+    members = obj(json)  # of which `bounds_from_json` refuses unknown ones
     output = members.pop("output", MISSING)
     domain = IndexDomain._of(bounds_from_json(members, "input_"))
     if output is MISSING:

@@ -92,8 +92,6 @@ class KvStore:
 
         return immediate(act)
 
-    # --- properties
-
     @property
     def path(self) -> str:
         """The prefix of all keys."""
@@ -150,10 +148,7 @@ class KvStore:
         return open_bound, (self._spec,)
 
     def __repr__(self) -> str:
-        builder = SpecBuilder()
-        return pretty(builder.finish(self._spec._build(builder)), "KvStore(", ")")
-
-    # --- reading
+        return pretty((builder := SpecBuilder()).finish(self._spec._build(builder)), "KvStore(", ")")
 
     def read(
         self,
@@ -244,8 +239,6 @@ class KvStore:
         except TegulaError as error:
             self._fail(error, "")
 
-    # --- writing
-
     def write(
         self, key: str | bytes, value: str | bytes | None, *, if_equal: str | bytes | None = None
     ) -> Future[_Generation]:
@@ -312,8 +305,6 @@ class KvStore:
         checked("target", target, KvStore)
         return failed(status("UNIMPLEMENTED", "CopyRange not supported"))
 
-    # --- for drivers
-
     @property
     def _store(self) -> Store:
         """The store; in a transaction, the staged store."""
@@ -327,10 +318,9 @@ class KvStore:
     @property
     def _base_store(self) -> Store:
         """The store without the changes of the transaction."""
-        store = self._opened_store
-        if store is None:
-            store = self._opened_store = store_of(self._spec)
-        return store
+        if self._opened_store is None:
+            self._opened_store = store_of(self._spec)
+        return self._opened_store
 
     def _describe_key(self, key: str) -> str:
         """Return the name of one of this store's keys for messages."""

@@ -82,7 +82,8 @@ def store_error(error: TegulaError, store: Store, key: str) -> StatusError:
     if store.local_directory is None:
         return as_status(error)
     if not isinstance(cause, OSError):
-        return as_status(error) if error.key is None or cause is not None else invalid_key(_full_path(store, key))
+        is_invalid = error.key is not None and cause is None
+        return invalid(f"Invalid key: {dump(_full_path(store, key))}") if is_invalid else as_status(error)
     code = next((code for code, numbers in _CODES.items() if cause.errno in numbers), "UNKNOWN")
     if isinstance(cause, (FileExistsError, IsADirectoryError, NotADirectoryError)):  # even without a number
         code = "FAILED_PRECONDITION"
@@ -124,10 +125,9 @@ def file_path(path: str, *, of_url: bool = False, system: str = os.name) -> str:
 
 def check_file_path(path: str) -> str:
     """Return the path of a file or directory, or a prefix of such paths, if it is valid."""
-    segments = path.split("/")
-    inner = segments[1:] if segments[0] == "" else segments
-    if inner and inner[-1] == "":
-        inner = inner[:-1]
+    inner = path.removeprefix("/").split("/")
+    if inner[-1] == "":
+        inner.pop()
     if "\0" in path or not {"", ".", ".."}.isdisjoint(inner):
         raise invalid(f"Invalid file path: {dump(path)}")
     return path
@@ -137,13 +137,8 @@ def check_file_key(path: str) -> str:
     """Return the full path of a key if it is valid as a file path."""
     segments = path.removeprefix("/").split("/")
     if "\0" in path or any(part in ("", ".", "..") or part.endswith(_LOCK_SUFFIX) for part in segments):
-        raise invalid_key(path)
+        raise invalid(f"Invalid key: {dump(path)}")
     return path
-
-
-def invalid_key(path: str) -> StatusError:
-    """Return the error for a key that is not valid as a file path."""
-    return invalid(f"Invalid key: {dump(path)}")
 
 
 def split_directory(path: str, system: str = os.name) -> tuple[str, str]:
@@ -349,8 +344,6 @@ class KvStoreSpec:
         if kind is FILE:
             check_file_path(self._path)
 
-    # --- properties
-
     _driver: str = attribute("_kind.name", "The driver name.")
 
     @property
@@ -384,8 +377,7 @@ class KvStoreSpec:
     def to_json(self, include_defaults: bool = False) -> Any:
         """Return the JSON representation, if wanted with the members that have their default value."""
         key_bytes(self._path).decode()  # JSON is text
-        builder = SpecBuilder()
-        return builder.finish(self._build(builder, include_defaults))
+        return (builder := SpecBuilder()).finish(self._build(builder, include_defaults))
 
     def _build(self, builder: SpecBuilder, include_defaults: bool = False) -> dict[str, Any]:
         """Return the JSON as part of a spec; `builder` finishes its resources."""
@@ -398,8 +390,6 @@ class KvStoreSpec:
             json["path"] = self._path
         return dict(sorted(json.items()))
 
-    # --- derived specs
-
     def copy(self) -> KvStoreSpec:
         """Return a copy."""
         return self._with()
@@ -407,7 +397,6 @@ class KvStoreSpec:
     __copy__ = copy
 
     def _with(self, **parts: Any) -> KvStoreSpec:
-        """Return a copy with some of its parts replaced."""
         other: KvStoreSpec = object.__new__(KvStoreSpec)
         for name in _PARTS:
             setattr(other, name, parts[name] if name in parts else getattr(self, name))
@@ -446,8 +435,7 @@ class KvStoreSpec:
         return KvStoreSpec(self._with(_path="").to_json())._with(_path=self._path)
 
     def _stripped(self) -> KvStoreSpec:
-        """Return the spec without resources."""
-        return self._with(_bindings=self._bindings.stripped(), _base=self._base and self._base._stripped())
+        return self._with(_bindings=Bindings(self._bindings._kinds), _base=self._base and self._base._stripped())
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, KvStoreSpec):
@@ -462,8 +450,7 @@ class KvStoreSpec:
         return self._kind.name, self._path, self._options, self._bindings.identity(), base
 
     def __repr__(self) -> str:
-        builder = SpecBuilder(marked=True)
-        return pretty(builder.finish(self._build(builder)), "KvStore.Spec(", ")")
+        return pretty((builder := SpecBuilder(marked=True)).finish(self._build(builder)), "KvStore.Spec(", ")")
 
 
 def join_paths(path: str, component: str) -> str:

@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 from tegula.engine.concurrency.pool import for_each
 from tegula.engine.documents.forgetting import forget
 from tegula.errors import ConflictError, TegulaError
-from tegula.runtime.frozen import attribute
+from tegula.runtime.frozen import attribute, computed
 from tegula.stores.arguments import ABSENT, ByteRange, BytesLike, Generation, changed, check_key, cut, flat_view
 from tegula.stores.capabilities import BlockedKeys, blocked_by
 from tegula.stores.interface import Store
@@ -67,10 +67,6 @@ class _Entry:
         return not self.doomed and self.store.get(self.key, (0, 0), with_generation=True)[1] == self.expected
 
 
-def _in_state(state: str, doc: str) -> Any:
-    return property(lambda self: self._state == state, doc=doc)
-
-
 class Transaction:
     """A group of changes that only the transaction's own reads see until the commit.
 
@@ -89,21 +85,9 @@ class Transaction:
     """
 
     __slots__ = (
-        "__weakref__",
-        "_atomic",
-        "_entries",
-        "_future",
-        "_lock",
-        "_log",
-        "_only",
-        "_performing",
-        "_promise",
-        "_repeatable_read",
-        "_replaying",
-        "_settled",
-        "_state",
-        "_stores",
-    )
+        "__weakref__", "_atomic", "_entries", "_future", "_lock", "_log", "_only", "_performing", "_promise",
+        "_repeatable_read", "_replaying", "_settled", "_state", "_stores",
+    )  # fmt: skip
 
     def __init__(self, atomic: bool = False, repeatable_read: bool = False) -> None:
         self._atomic, self._repeatable_read = bool(atomic), bool(repeatable_read)
@@ -124,9 +108,11 @@ class Transaction:
         "_repeatable_read", "Whether the commit requires that all values that were read are unchanged."
     )
 
-    open: bool = _in_state("open", "Whether the transaction was not aborted, and its commit has not started.")
-    aborted: bool = _in_state("aborted", "Whether the transaction was aborted.")
-    commit_started: bool = _in_state("committing", "Whether the commit has started.")
+    open: bool = computed(
+        lambda self: self._state == "open", "Whether the transaction was not aborted, and its commit has not started."
+    )
+    aborted: bool = computed(lambda self: self._state == "aborted", "Whether the transaction was aborted.")
+    commit_started: bool = computed(lambda self: self._state == "committing", "Whether the commit has started.")
     future: Future[None] = attribute(
         "_future", "A future that is ready after the commit; after an abort, it has an error."
     )
@@ -150,8 +136,6 @@ class Transaction:
         """Discard all changes, unless the commit has started."""
         self._abort(status("CANCELLED", "Transaction aborted"))
 
-    # --- for stores and drivers
-
     def _failed(self, error: StatusError) -> StatusError:
         """Abort with the error that prevents the commit, and return it."""
         self._abort(error)
@@ -160,10 +144,9 @@ class Transaction:
     def _staged(self, store: Store) -> StagedStore:
         """Return a store with the changes of the transaction."""
         self._check_open()
-        staged = self._stores.get(id(store))
-        if staged is None:
-            staged = self._stores[id(store)] = StagedStore(self, store)
-        return staged
+        if id(store) not in self._stores:
+            self._stores[id(store)] = StagedStore(self, store)
+        return self._stores[id(store)]
 
     def _perform(self, function: Callable[..., T], *args: Any) -> T:
         """Call a function that changes staged stores; the commit calls it again if values that it read have changed.
@@ -205,8 +188,6 @@ class Transaction:
             self._state = state
             return True
 
-    # --- staging
-
     def _put(self, key_id: KeyId, entry: _Entry) -> None:
         """Keep a new value until the commit."""
         if key_id in self._settled:
@@ -243,8 +224,6 @@ class Transaction:
                 action()
         finally:
             self._replaying = False
-
-    # --- storing
 
     def _commit(self) -> None:
         try:
@@ -315,8 +294,6 @@ class Transaction:
             self._replay()
         if is_lost or self._entries.get(key_id) is entry:  # the change does not depend on the stored value
             raise status("ABORTED", f"{key_name(entry.store, entry.key)} has changed")
-
-    # --- with and async with
 
     def __enter__(self) -> Transaction:
         return self

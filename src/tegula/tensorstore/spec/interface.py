@@ -131,17 +131,11 @@ class OpenMode:
 
     def _check(self) -> OpenMode:
         """Return the open mode if its flags are compatible."""
-        wrong = ""
         if self.delete_existing and not self.create:
-            wrong = "`delete_existing` without `create`"
-        elif self.delete_existing:
-            others = ("open", "assume_metadata", "assume_cached_metadata")
-            wrong = next((f"`delete_existing` with `{other}`" for other in others if getattr(self, other)), "")
-        elif self.create and not self.open:
-            assumed = ("assume_metadata", "assume_cached_metadata")
-            wrong = next((f"`{name}` without `open`" for name in assumed if getattr(self, name)), "")
-        if wrong:
-            raise invalid(f"Cannot specify an open mode of {wrong}")
+            raise invalid("Cannot specify an open mode of `delete_existing` without `create`")
+        opens = self.open or self.assume_metadata or self.assume_cached_metadata
+        if opens and self.create and (self.delete_existing or not self.open):
+            raise invalid(f"Cannot specify an open mode that deletes, or does not open, and opens: {self}")
         return self
 
 
@@ -176,10 +170,10 @@ class ResizeOptions:
     shrink_only: bool = False
 
 
-def _copied(instance: T) -> T:
-    """Return a shallow copy, faster than `copy.copy`."""
+def _copied(instance: T, **changes: Any) -> T:
+    """Return a shallow copy with other attributes, faster than `copy.copy`."""
     other: T = object.__new__(type(instance))
-    other.__dict__.update(instance.__dict__)
+    other.__dict__.update(instance.__dict__, **changes)
     return other
 
 
@@ -392,16 +386,17 @@ class DriverSpec(ABC):
 
     def stripped(self) -> Self:
         """Return the spec without resources; those of the context are used when it is opened."""
-        return self._with_parts(self.bindings.stripped(), lambda part: part._stripped())
+        return self._with_parts(Bindings(self.bindings._kinds), lambda part: part._stripped())
+
+    def _changed(self, **attributes: Any) -> Self:
+        """Return a copy with other attributes."""
+        return _copied(self, **attributes)
 
     def _with_parts(self, bindings: Bindings, change: Callable[[Any], Any]) -> Self:
-        other = _copied(self)
-        other.bindings = bindings
-        for name in self.parts:
-            part = getattr(self, name)
-            if part is not None:
-                setattr(other, name, [change(spec) for spec in part] if isinstance(part, list) else change(part))
-        return other
+        new = {name: part for name in self.parts if (part := getattr(self, name)) is not None}
+        for name, part in new.items():
+            new[name] = [*map(change, part)] if isinstance(part, list) else change(part)
+        return self._changed(bindings=bindings, **new)
 
     def unbound(self) -> DriverSpec:
         """Return the spec with bound resources replaced by their specs."""
@@ -438,11 +433,7 @@ class DriverSpec(ABC):
         Flags replace those of the spec. Options are ``recheck_cached_metadata``, ``recheck_cached_data``, and
         ``minimal`` to drop members that only matter when the array is created.
         """
-        other = _copied(self)
-        if schema is not None:
-            other.schema = self.schema.copy()
-            other.schema._merge(schema)
-        return other
+        return self._changed() if schema is None else self._changed(schema=self.schema.copy()._put_all(schema))
 
     def described(self, members: dict[str, Any], data_type: dtype) -> DriverSpec:
         """Return the spec of an open array, with the given members and without flags and constraints."""

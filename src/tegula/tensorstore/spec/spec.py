@@ -8,7 +8,7 @@ from __future__ import annotations
 import marshal
 import os
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy.typing as npt
@@ -74,22 +74,11 @@ def merged_flags(flags: OpenMode, options: dict[str, Any]) -> OpenMode:
     """
     if options.keys().isdisjoint(_MODES):
         return flags
-    mode = options.pop("open_mode", None)
-    if mode is not None:
-        checked("open_mode", mode, OpenMode)
-    requested = [bool(options.pop(name, None)) for name in FLAGS]
-    before = [getattr(flags, name) for name in FLAGS]
-    wanted = [False] * len(FLAGS) if mode is None else [getattr(mode, name) for name in FLAGS]
-    return _merged(tuple(before), tuple([flag or in_mode for flag, in_mode in zip(requested, wanted)]))
-
-
-@cache
-def _merged(before: tuple[bool, ...], requested: tuple[bool, ...]) -> OpenMode:
-    old, chosen = dict(zip(FLAGS, before)), dict(zip(FLAGS, requested))
+    mode = checked("open_mode", options.pop("open_mode", OpenMode()), OpenMode)
+    chosen = {name: bool(options.pop(name, None)) or getattr(mode, name) for name in FLAGS}
     if not (chosen["open"] or chosen["create"]):
-        chosen = {name: value or old[name] for name, value in chosen.items()}
-    if chosen["assume_metadata"]:
-        chosen["assume_cached_metadata"] = False
+        chosen = {name: value or getattr(flags, name) for name, value in chosen.items()}
+    chosen["assume_cached_metadata"] &= not chosen["assume_metadata"]
     return OpenMode(**chosen)
 
 
@@ -150,8 +139,6 @@ class Spec(Indexable):
         self._driver, self._view = driver, transform
         return self
 
-    # --- properties
-
     transform: IndexTransform | None = attribute(
         "_view", "The transform from the spec's domain to that of the stored array; None if the domain is unknown."
     )
@@ -167,12 +154,9 @@ class Spec(Indexable):
         return self._driver.get_rank() if self._view is None else self._view.input_rank
 
     ndim = rank
-    """Number of dimensions; None if it is unknown."""
-
     origin: tuple[int, ...] = _of_domain("inclusive_min", "Lower bound of each dimension.")
     shape: tuple[int, ...] = _of_domain("shape", "Extent of each dimension.")
     size: int = _of_domain("size", "Number of elements.")
-
     dtype: dtype | None = attribute("_driver.schema.dtype", "The data type; None if it is unknown.")
 
     @property
@@ -223,8 +207,6 @@ class Spec(Indexable):
     def url(self) -> str:
         """The URL of the spec; raises NotImplementedError or ValueError if there is none."""
         return url_of(self._driver)
-
-    # --- derived specs
 
     def copy(self) -> Spec:
         """Return a copy."""
@@ -278,15 +260,9 @@ class Spec(Indexable):
             driver, identity_view(driver) if view is None and wanted is not None and wanted.domain else view
         )
 
-    # --- JSON
-
     def to_json(self, include_defaults: bool = False) -> dict[str, Any]:
         """Return the JSON representation."""
-        return self._json(include_defaults)
-
-    def _json(self, include_defaults: bool, *, marked: bool = False) -> dict[str, Any]:
-        builder = SpecBuilder(marked=marked)
-        return builder.finish(self._write(builder, include_defaults))
+        return (builder := SpecBuilder()).finish(self._write(builder, include_defaults))
 
     def _write(self, builder: SpecBuilder, include_defaults: bool) -> dict[str, Any]:
         """Return the JSON as part of a spec; `builder` finishes its resources."""
@@ -299,7 +275,7 @@ class Spec(Indexable):
 
     def __repr__(self) -> str:
         try:
-            return pretty(self._json(False, marked=True), "Spec(", ")")
+            return pretty((builder := SpecBuilder(marked=True)).finish(self._write(builder, False)), "Spec(", ")")
         except StatusError:  # some specs have no JSON
             return "Spec(...)"
 
@@ -445,7 +421,8 @@ def driver_json_of_url(url: str | os.PathLike[str]) -> dict[str, Any]:
     sound_text(url)
     with stating(f"Parsing spec from url: {dump(url)}"):
         where, components = pipeline(url)
-        if _is_path(where):
+        is_path = "/" in where or os.sep in where or where in (".", "..") or os.path.lexists(where)
+        if is_path and not scheme_of(where):
             store = KvStore.Spec(_of_path(where))
         else:
             store, components = spec_of_pipeline(where, components)
@@ -453,12 +430,6 @@ def driver_json_of_url(url: str | os.PathLike[str]) -> dict[str, Any]:
         for position, (scheme, text) in enumerate(components):
             json = _adapted(json, scheme, text, is_first=not position)
     return json
-
-
-def _is_path(text: str) -> bool:
-    if scheme_of(text):
-        return False
-    return "/" in text or os.sep in text or text in (".", "..") or os.path.lexists(text)
 
 
 def _of_path(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any, ClassVar
 
 import numpy.typing as npt
@@ -64,13 +63,9 @@ class CastSpec(VirtualSpec):
         return self.base.domain
 
     def merge(self, *, schema: Schema | None = None, **options: Any) -> CastSpec:
-        other = copy(self)
-        if schema is not None:
-            other.schema = self.schema.copy()._put(dtype=schema.dtype)
-            schema = schema._without("dtype")
-        other.base = self.base._merged(schema=schema, **options)
-        other.kvstore = other.base.kvstore
-        return other
+        own = self.schema if schema is None else self.schema.copy()._put(dtype=schema.dtype)
+        base = self.base._merged(schema=None if schema is None else schema._without("dtype"), **options)
+        return self._changed(schema=own, base=base, kvstore=base.kvstore)
 
     @property
     def uses_kvstore(self) -> bool:  # type: ignore[override]

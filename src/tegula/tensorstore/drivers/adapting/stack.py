@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from tegula.errors import SelectionError, TegulaError
 from tegula.indexing import Transform, whole
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.schema import Schema
+from tegula.tensorstore.constraints.unit import Units
 from tegula.tensorstore.context import Context, SpecBuilder
 from tegula.tensorstore.drivers.virtual import VirtualSpec
 from tegula.tensorstore.errors import invalid, stating
@@ -28,13 +29,9 @@ from tegula.views.layers import Gap, arranged
 from tegula.views.layers import Layer as Placed
 from tegula.views.view import View, part_of, view_of
 
-if TYPE_CHECKING:
-    from tegula.tensorstore.constraints.unit import Unit
-
 __all__ = ["Layer", "StackDriver", "StackSpec", "checked_layers"]
 
 _Values = npt.NDArray[Any]
-_Units: TypeAlias = "tuple[Unit | None, ...]"
 
 
 class Layer:
@@ -226,7 +223,7 @@ def checked_layers(sources: Sequence[Spec | Viewed], schema: Schema) -> list[Lay
     return layers
 
 
-def _merged_units(schema: Schema, layers: Sequence[_Units | None]) -> _Units | None:
+def _merged_units(schema: Schema, layers: Sequence[Units | None]) -> Units | None:
     """Return the units that a schema gives, and those on which the layers that have one agree."""
     known = [units for units in layers if units is not None]
     if not known:
