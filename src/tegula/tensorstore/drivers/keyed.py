@@ -371,14 +371,11 @@ class KeyedDriver(NodeDriver):
         def change(how: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
             if "w" not in self.mode:
                 raise status("INVALID_ARGUMENT", "Destination does not support writing.")
-            node = self.array.metadata
-            engine.update_documents(
-                store,
-                path,
-                node,
-                lambda metadata: replace(metadata, attributes=how(dict(metadata.attributes))),
-                fmt=fmt,
-            )
+
+            def changed(metadata: Any) -> Any:
+                return replace(metadata, attributes=how(dict(metadata.attributes)))
+
+            engine.update_documents(store, path, self.array.metadata, changed, fmt=fmt)
 
         return Attributes(self.array, look, change)
 

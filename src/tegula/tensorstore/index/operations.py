@@ -321,12 +321,7 @@ def _target_order(rank: int, dims: list[int], target: tuple[Selector, ...]) -> t
     else:
         if any(isinstance(selector, str) for selector in target):
             raise index_error("Target dimensions cannot be specified by label")
-        positions = []
-        for selector in target:
-            for position in resolve((selector,), rank, ()):
-                if position in positions:
-                    raise index_error(f"the target dimension {position} occurs more than once")
-                positions.append(position)
+        positions = resolve(target, rank, ())
         if len(positions) != count:
             raise index_error(f"{len(positions)} target dimensions do not fit {count} selected ones")
     moved_dims = dict(zip(positions, dims, strict=True))

@@ -24,7 +24,7 @@ from tegula.tensorstore.constraints.schema import Schema, fill_through, layout_t
 from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.context import Context, SpecBuilder
 from tegula.tensorstore.errors import StatusError, checked, invalid, stating, status, type_error
-from tegula.tensorstore.index.dim import Dim
+from tegula.tensorstore.index.dim import Dim, affine_domain
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.output_maps import OutputIndexMap
 from tegula.tensorstore.index.transform import Indexable, IndexTransform, compose, identity
@@ -394,19 +394,13 @@ def _inverse(transform: IndexTransform, domain: IndexDomain) -> IndexTransform:
         if axis is None or axis in maps or stride not in (1, -1):
             raise invalid(f"Transform is not invertible: output dimension {output}")
         maps[axis] = OutputIndexMap(input_dimension=output, offset=-output_map.offset * stride, stride=stride)
-        dim = domain[axis]
-        low, high = (dim.inclusive_min, dim.inclusive_max)[::stride]
-        implicit_lower, implicit_upper = (dim.implicit_lower, dim.implicit_upper)[::stride]
-        upper = _moved(high, stride, output_map.offset) + 1
-        dims.append(Dim._make(_moved(low, stride, output_map.offset), upper, implicit_lower, implicit_upper, dim.label))
+        bounds = domain._dims[axis]
+        interval = affine_domain(bounds[:2], -output_map.offset * stride, stride)
+        implicit_lower, implicit_upper = bounds[2:4][::stride]
+        dims.append(Dim._make(*interval, implicit_lower, implicit_upper, bounds[4]))
     if len(maps) != transform.input_rank:
         raise invalid("Transform is not invertible")
     return IndexTransform(dims, output=[maps[axis] for axis in range(transform.input_rank)])
-
-
-def _moved(bound: int, stride: int, offset: int) -> int:
-    infinite = abs(bound) >= 2**62 - 1
-    return bound * stride if infinite else bound * stride + offset
 
 
 def driver_json_of_url(url: str | os.PathLike[str]) -> dict[str, Any]:
