@@ -66,18 +66,12 @@ def array(
 
 def _as_values(array: Any, wanted: dtypes.dtype | None, copy: bool | None) -> Any:
     if wanted is not None and wanted.numpy_dtype.kind == "O" and not isinstance(array, np.ndarray):
-        rank = 32 if isinstance(array, (list, tuple)) else 0
-        return as_source(array, wanted, rank)
+        return as_source(array, wanted, 32 if isinstance(array, (list, tuple)) else 0)
     if wanted is not None and wanted.name in ("string", "ustring") and array.dtype.kind != "O":
         return as_source(array.tolist(), wanted, array.ndim)
     numpy_dtype = None if wanted is None else wanted.numpy_dtype
-    if copy is False:
-        values = np.array(array, numpy_dtype, copy=False)
-    elif copy:
-        values = np.array(array, numpy_dtype)
-    else:
-        values = np.asarray(array, numpy_dtype)
-    if values.dtype.byteorder == ">" or not values.dtype.isnative:
+    values = np.asarray(array, numpy_dtype) if copy is None else np.array(array, numpy_dtype, copy=copy)
+    if not values.dtype.isnative:
         values = values.astype(values.dtype.newbyteorder("="))
     if values.dtype.kind in "SV" and values.dtype.names is None and values.dtype.itemsize > 1 and wanted is None:
         letter = "S1" if values.dtype.kind == "S" else "V1"

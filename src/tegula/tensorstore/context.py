@@ -156,6 +156,10 @@ _CONCURRENCY: Final[dict[str, tuple[Reader, Any]]] = {
 }
 _BYTES: Final[tuple[Reader, int]] = (lambda value: integer(value, 0, 2**64 - 1, "64-bit unsigned integer"), 0)
 
+_OPAQUE: Final = (
+    "aws_credentials experimental_gcs_grpc_credentials experimental_gcs_rate_limiter experimental_s3_rate_limiter"
+    " gcs_user_project grpc_client_credentials ocdbt_coordinator"
+).split()
 KINDS: Final[dict[str, Kind]] = {
     kind.name: kind
     for kind in (
@@ -176,18 +180,7 @@ KINDS: Final[dict[str, Kind]] = {
         Kind("memory_key_value_store"),
         *(Kind(f"{name}_request_concurrency", _CONCURRENCY) for name in ("gcs", "http", "s3")),
         *(Kind(f"{name}_request_retries", _retries(32), private=True) for name in ("gcs", "http", "s3", "tsgrpc")),
-        *(
-            Kind(name, opaque=True)
-            for name in (
-                "aws_credentials",
-                "experimental_gcs_grpc_credentials",
-                "experimental_gcs_rate_limiter",
-                "experimental_s3_rate_limiter",
-                "gcs_user_project",
-                "grpc_client_credentials",
-                "ocdbt_coordinator",
-            )
-        ),
+        *(Kind(name, opaque=True) for name in _OPAQUE),
     )
 }
 """Every kind by name, including kinds for storage without a driver here."""

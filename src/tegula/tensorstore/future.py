@@ -170,7 +170,7 @@ class Future(Generic[T]):
             try:
                 loop = asyncio.get_running_loop()
             except RuntimeError:
-                raise invalid("no event loop is given, and the thread has none") from None
+                raise invalid("no event loop specified, and the thread has none") from None
         return _pending(asyncio.run_coroutine_threadsafe(future, loop))
 
     def result(self, timeout: float | None = None, deadline: float | None = None) -> T:

@@ -386,8 +386,7 @@ def _pretty(value: Any, room: float, indent: int) -> str:
 
 
 def _literal(text: Any) -> str:
-    inner = repr(str(text))[1:-1].replace("\\'", "'")
-    return "'" + inner.replace("'", "\\'").replace('"', '\\"') + "'"
+    return "'" + repr(str(text))[1:-1].replace("\\'", "'").replace("'", "\\'").replace('"', '\\"') + "'"
 
 
 _INDEX: Final = re.compile(r"0|[1-9][0-9]*")

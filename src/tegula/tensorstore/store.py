@@ -233,8 +233,7 @@ class TensorStore(Indexable):
             size = (driver.domain if self._view is None else self._view._domain).size
         else:
             size = selection.size
-        small = size * driver.dtype.numpy_dtype.itemsize <= _SMALL and not driver.slow and not driver.is_remote
-        if small:
+        if size * driver.dtype.numpy_dtype.itemsize <= _SMALL and not driver.slow and not driver.is_remote:
             return immediate(function, *args)
         self._load()
         return background(function, *args, requests=driver.requests)
@@ -285,8 +284,7 @@ class TensorStore(Indexable):
         if batch is not None:
             checked("batch", batch, Batch)
             raise invalid("Invalid batch: batch can only be specified when copying from a TensorStore source")
-        values = as_source(source, self._driver.dtype, self.domain.rank)
-        return written(self._start(self._write, values))
+        return written(self._start(self._write, as_source(source, self._driver.dtype, self.domain.rank)))
 
     def _write(self, values: npt.NDArray[Any]) -> None:
         self._check_writable()
@@ -336,9 +334,7 @@ class TensorStore(Indexable):
             resolved = TensorStore._of(driver, view, self._transaction)
             return resolved.mark_bounds_implicit[False] if fix_resizable_bounds and resolved.rank else resolved
 
-        if batch is not None:
-            return checked("batch", batch, Batch)._defer(act)
-        return immediate(act)
+        return immediate(act) if batch is None else checked("batch", batch, Batch)._defer(act)
 
     def resize(
         self,

@@ -280,5 +280,4 @@ def spread(values: _Values, axes: Sequence[int], shape: tuple[int, ...]) -> _Val
     unused = tuple(axis for axis in range(values.ndim) if axis not in axes)
     used = values.reshape([size for axis, size in enumerate(values.shape) if axis not in unused]) if unused else values
     order = [axis - sum(1 for dropped in unused if dropped < axis) for axis in axes if axis >= 0]
-    aligned = used.transpose(order)[tuple(slice(None) if axis >= 0 else None for axis in axes)]
-    return np.broadcast_to(aligned, shape)
+    return np.broadcast_to(used.transpose(order)[tuple(slice(None) if axis >= 0 else None for axis in axes)], shape)

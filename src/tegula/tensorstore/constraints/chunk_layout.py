@@ -58,6 +58,7 @@ class Constraints(ABC):
     """Base class of `Schema`, `ChunkLayout` and its grids."""
 
     __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
     _name: ClassVar[str]
     """The name of the class, as users know it."""
     _members: ClassVar[Mapping[str, Member]]
@@ -114,9 +115,6 @@ class Constraints(ABC):
 
     def __eq__(self, other: object) -> bool:
         return self._state() == other._state() if isinstance(other, type(self)) else NotImplemented
-
-    def __hash__(self) -> int:
-        raise type_error(f"unhashable type: '{self._name}'")
 
     def __repr__(self) -> str:
         return pretty(self.to_json(), f"{self._name}(", ")")
@@ -494,8 +492,7 @@ class ChunkLayout(_Vectors):
 
     def _chosen(self, rank: int, extents: Extents) -> tuple[int, ...]:
         """Choose the shape of the chunks of an array with one grid; `rank` counts the first dimensions."""
-        grid = self._grid_of_both("read", "write")
-        return choose_shape(*grid._numbers(rank), extents)
+        return choose_shape(*self._grid_of_both("read", "write")._numbers(rank), extents)
 
     @property
     def _any_order(self) -> tuple[int, ...] | None:

@@ -22,13 +22,6 @@ _LARGEST_OFFSET = 1_000_000
 Extents = Sequence[int | None]
 
 
-def choose_shape(
-    shape: Sequence[int], aspect_ratio: Sequence[float], elements: int | None, extents: Extents
-) -> tuple[int, ...]:
-    """Choose one chunk shape, of about `elements` elements (by default a million); an aspect ratio of 0 means 1."""
-    return _choose_sizes(_with_whole_extents(shape, extents), aspect_ratio, elements, extents)
-
-
 def choose_shard_shapes(
     read: tuple[Sequence[int], Sequence[float], int | None],
     write: tuple[Sequence[int], Sequence[float], int | None],
@@ -50,10 +43,10 @@ def choose_shard_shapes(
         else:
             raise invalid(f"dimension {axis} has chunks of {small} for reading, and of {large} for writing")
     # choose read sizes that divide the given write sizes, then write sizes that are multiples of them
-    chosen = _choose_sizes(
+    chosen = choose_shape(
         inner, read[1], read[2], extents, lambda axis, size: nearest_divisor(outer[axis], size) if outer[axis] else size
     )
-    return chosen, _choose_sizes(
+    return chosen, choose_shape(
         outer, write[1], write[2], extents, lambda axis, size: nearest_multiple(chosen[axis], size)
     )
 
@@ -88,15 +81,18 @@ def _with_whole_extents(shape: Sequence[int], extents: Extents) -> list[int]:
     return sizes
 
 
-def _choose_sizes(
+def choose_shape(
     shape: Sequence[int],
     aspect_ratio: Sequence[float],
     elements: int | None,
     extents: Extents,
     adjust: Callable[[int, int], int] | None = None,
 ) -> tuple[int, ...]:
-    """Choose the sizes of 0 in a chunk shape; `adjust` changes each size that is considered."""
-    if all(shape):
+    """Choose the sizes of 0 in a chunk shape, of about `elements` elements (by default a million).
+
+    An aspect ratio of 0 means 1; `adjust` changes each size that is considered.
+    """
+    if all(shape := _with_whole_extents(shape, extents)):
         return tuple(shape)
     target = DEFAULT_ELEMENTS if elements is None else elements
     fixed = math.prod(size for size in shape if size)

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from tegula.runtime.frozen import attribute
-from tegula.tensorstore.errors import StatusError, invalid, type_error
+from tegula.tensorstore.errors import invalid, type_error
 from tegula.tensorstore.json import conversion_error, dump, to_json_value
 from tegula.tensorstore.json import string as text
 
@@ -152,11 +152,7 @@ def _by_name(name: str) -> dtype:
 
 def from_json(value: Any) -> dtype:
     """Return the data type for a name in JSON."""
-    name = text(value)
-    try:
-        return dtype(name)
-    except StatusError:
-        raise invalid(f"Unsupported data type: {dump(name)}") from None
+    return _by_name(text(value))
 
 
 def _fields(fields: list[Any]) -> list[Any]:

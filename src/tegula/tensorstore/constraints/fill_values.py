@@ -94,8 +94,7 @@ def as_dtype(array: Array, wanted: dtype) -> Array:
         return array.astype(object)
     if wanted.name in _OPAQUE and array.dtype.kind in "SV":
         return stripped(_unpacked(array)).view(target)
-    fits = array.dtype.kind != "c" or target.kind == "c" or not array.imag.any()
-    if fits:
+    if array.dtype.kind != "c" or target.kind == "c" or not array.imag.any():
         plain = array.real if array.dtype.kind == "c" and target.kind != "c" else array
         with np.errstate(all="ignore"):
             try:
@@ -163,8 +162,7 @@ def _reader(wanted: dtype) -> Callable[[Any], Any]:
 
 def _pairs(array: Array, wanted: dtype) -> Array:
     """Join pairs of real and imaginary parts along the last dimension."""
-    part = np.dtype("f4" if wanted.numpy_dtype.itemsize == 8 else "f8")
-    kind = dtype(part)
+    kind = dtype(np.dtype("f4" if wanted.numpy_dtype.itemsize == 8 else "f8"))
     if all(isinstance(element, complex) for element in array.reshape(-1)):
         return array
     if not array.ndim or array.shape[-1] != 2:

@@ -145,6 +145,7 @@ class Schema(Constraints, Indexable):
 
     __slots__ = ("_chunk_layout", "_codec", "_dimension_units", "_domain", "_dtype", "_fill_value", "_rank")
     _name: ClassVar[str] = "Schema"
+    __hash__ = None  # type: ignore[assignment]
 
     _rank: int | None
     _dtype: dtypes.dtype | None
@@ -336,8 +337,6 @@ class Schema(Constraints, Indexable):
         first, second = self._fill_value, other._fill_value
         same_fill = first is second if first is None or second is None else fill_values.equal(first, second)
         return same_fill and self._state() == other._state()
-
-    __hash__ = Constraints.__hash__
 
     def _state(self) -> tuple[Any, ...]:
         layout = None if self._chunk_layout is None else self._chunk_layout.to_json()

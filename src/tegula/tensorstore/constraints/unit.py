@@ -30,9 +30,6 @@ class Unit:
 
     __slots__ = ("_base_unit", "_multiplier")
 
-    _multiplier: float
-    _base_unit: str
-
     def __init__(
         self, multiplier: Any = MISSING, base_unit: Any = MISSING, *, unit: Any = MISSING, json: Any = MISSING
     ) -> None:
@@ -62,13 +59,10 @@ class Unit:
         number = _number(divisor)
         if number:
             return Unit(self._multiplier / number, self._base_unit)
-        sign = math.copysign(1, number)
-        return Unit(self._multiplier * sign * math.inf, self._base_unit)
+        return Unit(self._multiplier * math.copysign(1, number) * math.inf, self._base_unit)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Unit):
-            return NotImplemented
-        return (self._multiplier, self._base_unit) == (other._multiplier, other._base_unit)
+        return self.to_json() == other.to_json() if isinstance(other, Unit) else NotImplemented
 
     def __hash__(self) -> int:
         return hash((self._multiplier, self._base_unit))

@@ -214,8 +214,7 @@ class Zarr1Spec(DocumentedSpec):
 
     @classmethod
     def describe(cls, array: tegula.Array) -> dict[str, Any]:
-        document = array.metadata.documents.get("meta", b"{}")
-        metadata: dict[str, Any] = json.loads(document)
+        metadata: dict[str, Any] = json.loads(array.metadata.documents.get("meta", b"{}"))
         return metadata
 
 

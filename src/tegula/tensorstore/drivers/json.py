@@ -141,8 +141,7 @@ class JsonDriver(Driver):
         for _ in range(_RETRIES):
             document, generation = self._document()
             with stating(self._error_while("writing")), suppress(ConflictError):
-                changed = replaced(document, self.pointer, value)
-                store.set(key, dump(changed).encode(), if_generation=generation)
+                store.set(key, dump(replaced(document, self.pointer, value)).encode(), if_generation=generation)
                 return
         raise status("ABORTED", f"{self._error_while('writing')}: the document kept changing")
 

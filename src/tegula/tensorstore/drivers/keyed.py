@@ -34,7 +34,7 @@ from tegula.tensorstore.constraints.unit import Units, merged_units
 from tegula.tensorstore.drivers.elements import Elements, fill_of, shown_part, stored_fill
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
 from tegula.tensorstore.drivers.stored import UNDETERMINED, ArraySpec, Metadata, Ranks, path_of, ranks
-from tegula.tensorstore.errors import StatusError, annotate, as_status, invalid, stating, status
+from tegula.tensorstore.errors import StatusError, as_status, invalid, stating, status
 from tegula.tensorstore.index.domain import IndexDomain, check_labels
 from tegula.tensorstore.json import dump, member, naming
 from tegula.tensorstore.kvstore.kvstore import KvStore
@@ -282,8 +282,7 @@ class KeyedSpec(ArraySpec):
         if domain is None or known.chunked is None or any(end >= 2**62 for end in domain.exclusive_max):
             raise invalid("domain must be specified")
         layout = self.layout_of(constraints, known, shown, schema.chunk_layout)
-        fill = self._new_fill(data_type, shown)
-        return self.new_members(data_type, domain, known.chunked, layout, fill)
+        return self.new_members(data_type, domain, known.chunked, layout, self._new_fill(data_type, shown))
 
     def check_dtype(self, wanted: dtype) -> None:
         """Raise if the format has no such data type."""
@@ -425,17 +424,14 @@ class KeyedDriver(NodeDriver):
             return array.update_metadata(change, fmt=fmt, shape_only=True)
 
         # the engine stores the shape, and deletes the elements outside it
-        try:
-            if options.metadata_only:
-                resized = update(lambda node: replace(node, shape=shape_of(node)))
-            else:
-                resized = engine.resize(array.path, shape_of, update, array.reopened, self._has_stored_shape)
-        except NotFoundError:
-            raise self._missing_document_error() from None
-        except StatusError:
-            raise
-        except TegulaError as error:
-            raise annotate(as_status(error), f"Error writing {self.source.shown_key(kvstore)}") from error
+        with self.source.writing(kvstore):
+            try:
+                if options.metadata_only:
+                    resized = update(lambda node: replace(node, shape=shape_of(node)))
+                else:
+                    resized = engine.resize(array.path, shape_of, update, array.reopened, self._has_stored_shape)
+            except NotFoundError:
+                raise self._missing_document_error() from None
         return self.at(tegula.Array(resized, array.path, read_only=False))
 
     def new_shape(self, old: tuple[int, ...], options: ResizeOptions) -> tuple[int, ...]:

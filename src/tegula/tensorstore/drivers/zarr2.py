@@ -133,8 +133,7 @@ class ZarrSpec(KeyedSpec):
         separator = self.constraints.json.get(_SEPARATOR, node.keys.separator)
         if separator == node.keys.separator:
             return node
-        stored = self.stored_metadata(node).json
-        return node if _SEPARATOR in stored else replace(node, keys=v2_keys(separator))
+        return node if _SEPARATOR in self.stored_metadata(node).json else replace(node, keys=v2_keys(separator))
 
     def check_members(self, stored: Metadata) -> None:
         super().check_members(stored)

@@ -191,12 +191,7 @@ class Dim:
     """
 
     __slots__ = ("_lower", "_upper", "implicit_lower", "implicit_upper", "label")
-
-    _lower: int
-    _upper: int
-    implicit_lower: bool
-    implicit_upper: bool
-    label: str
+    __hash__ = None  # type: ignore[assignment]
 
     def __init__(
         self, *args: Any, implicit_lower: bool | None = None, implicit_upper: bool | None = None, **bounds: Any
@@ -209,7 +204,7 @@ class Dim:
             self._lower, self._upper = sized(lower, size)
         else:
             self._lower, self._upper = half_open(lower, EXCLUSIVE_INFINITY if upper is None else upper)
-        self.label = fields.get("label") or ""
+        self.label: str = fields.get("label") or ""
         has_lower, has_upper = "size" in fields or low is not None, size is not None or upper is not None
         self.implicit_lower = not has_lower if implicit_lower is None else bool(implicit_lower)
         self.implicit_upper = not has_upper if implicit_upper is None else bool(implicit_upper)
@@ -223,7 +218,6 @@ class Dim:
 
     inclusive_min: int = attribute("_lower", "The first index; ``-inf`` if there is none.")
     exclusive_max: int = attribute("_upper", "One more than the last index; ``inf + 1`` if the dimension is unbounded.")
-
     inclusive_max: int = computed(lambda dim: dim._upper - 1, "The last index.")
     exclusive_min: int = computed(lambda dim: dim._lower - 1, "One less than the first index.")
     size: int = computed(lambda dim: dim._upper - dim._lower, "The number of indices.")
@@ -246,8 +240,7 @@ class Dim:
         """Return the intersection."""
         label = merge_labels(self.label, checked("other", other, Dim).label)
         lower, upper = max(self._lower, other._lower), min(self._upper, other._upper)
-        flags = common_flags(self._key(), other._key(), lower, upper)
-        return Dim._make(lower, max(lower, upper), *flags, label)
+        return Dim._make(lower, max(lower, upper), *common_flags(self._key(), other._key(), lower, upper), label)
 
     def __contains__(self, other: int | Dim) -> bool:
         if isinstance(other, Dim):
@@ -258,12 +251,7 @@ class Dim:
         return self._lower <= index < self._upper and abs(index) < INFINITY
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Dim):
-            return NotImplemented
-        return self._key() == other._key()
-
-    def __hash__(self) -> int:
-        raise type_error("unhashable type: 'Dim'")
+        return self._key() == other._key() if isinstance(other, Dim) else NotImplemented
 
     def _key(self) -> tuple[int, int, bool, bool, str]:
         return self._lower, self._upper, self.implicit_lower, self.implicit_upper, self.label

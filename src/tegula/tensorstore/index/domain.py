@@ -195,9 +195,7 @@ class IndexDomain(Movable):
         return len(self._dims)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, IndexDomain):
-            return NotImplemented
-        return self._dims == other._dims
+        return self._dims == other._dims if isinstance(other, IndexDomain) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self._dims)
@@ -320,7 +318,8 @@ def bounds_from_arguments(arguments: dict[str, Any], prefix: str = "") -> tuple[
         if rank is None:
             rank, source = length, shown
         if length != rank:
-            raise invalid(f"`{shown}` has {length} elements, which does not fit the rank {rank} of `{source}`")
+            text = f"Rank specified by `{shown}` ({length}) does not match rank specified by `{source}` ({rank})"
+            raise invalid(text)
     if rank is None:
         raise invalid(f"Must specify `{prefix}rank`")
     check_labels(vectors.get("labels", ()))

@@ -9,6 +9,7 @@ the first array, or come first if other terms separate the arrays. With ``"vinde
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from types import EllipsisType
 from typing import Any, Literal, NamedTuple, Self, TypeAlias
 
@@ -59,7 +60,10 @@ _NEW = -1
 _NOTHING = -2
 _PARTS = frozenset((int, type(None)))
 _VECTORS = (tuple, list, np.ndarray)
-_INVALID = "Only integers, slices, `...`, newaxis (`None`) and integer or boolean arrays are valid indices"
+_INVALID = (
+    "Only integers, slices (`:`), ellipsis (`...`), tensorstore.newaxis (`None`) and "
+    "integer or boolean arrays are valid indices"
+)
 
 
 class Arrays:
@@ -187,11 +191,17 @@ def _check_rank(rank: int) -> None:
 
 def _slices(term: slice) -> tuple[slice, ...]:
     """Read a slice; its parts may be sequences with an element for each of several dimensions."""
-    parts = term.start, term.stop, term.step
-    rank, *others = {len(part) for part in parts if isinstance(part, _VECTORS)} or (1,)
-    if others:
-        raise index_error(f"the parts of {term} have different lengths")
-    columns = [read_indices(part if isinstance(part, _VECTORS) else [part] * rank) for part in parts]
+    parts = {"start": term.start, "stop": term.stop, "step": term.step}
+    vectors = [(name, part) for name, part in parts.items() if isinstance(part, _VECTORS)]
+    rank = len(vectors[0][1]) if vectors else 1
+    for pair in pairwise(vectors):
+        if len(pair[0][1]) != len(pair[1][1]):
+            shown = [f"{name}=[{','.join(map(str, part))}] (rank {len(part)})" for name, part in pair]
+            raise index_error(f"{shown[1]} is incompatible with {shown[0]}")
+    columns = [[*part] if isinstance(part, _VECTORS) else [part] * rank for part in parts.values()]
+    if not all(value is None or hasattr(value, "__index__") for column in columns for value in column):
+        raise type_error("slice indices must be integers or None or have an __index__ method")
+    columns = [read_indices(column) for column in columns]
     return tuple([slice(*row) for row in zip(*columns, strict=True)])
 
 
@@ -265,8 +275,7 @@ def _array_dims(shape: tuple[int, ...]) -> list[Bounds]:
 
 def _array_map(array: IndexArray, end: int, rank: int) -> OutputIndexMap:
     """Return the map of an index array whose dimensions end at one of those of a new domain."""
-    shape = (1,) * (end - array.ndim) + array.shape + (1,) * (rank - end)
-    return OutputIndexMap._of_array(array.reshape(shape))
+    return OutputIndexMap._of_array(array.reshape((1,) * (end - array.ndim) + array.shape + (1,) * (rank - end)))
 
 
 def index_directly(pair: Transform, expression: Expression) -> Transform:
@@ -275,7 +284,8 @@ def index_directly(pair: Transform, expression: Expression) -> Transform:
     rank = len(pair[0]._dims)
     required = _count(terms)
     if required > rank:
-        raise index_error(f"Indexing expression requires {required} dimensions, not the {rank} of the domain")
+        text = f"Indexing expression requires {required} dimensions, and cannot be applied to a domain of rank {rank}"
+        raise index_error(text)
     columns: list[Column] = []
     dim = 0
     for term in _expanded(terms, rank - required):
@@ -372,8 +382,7 @@ def _applied(
     if outside and not is_empty:
         raise index_error(f"dimension {outside[0]} has no index {changes[outside[0]]._offset}", "OUT_OF_RANGE")
     for dim, array, group, rank in arrays:
-        constant = OutputIndexMap._constant(0)
-        changes[dim] = constant if is_empty else _array_map(array, starts[group] + rank, len(dims))
+        changes[dim] = OutputIndexMap._constant(0) if is_empty else _array_map(array, starts[group] + rank, len(dims))
     return (new_domain, substituted(domain, maps, new_domain, changes)), starts
 
 
@@ -406,8 +415,7 @@ def _for_selection(expression: Expression, selected: int) -> tuple[Term, ...]:
     if expression.scalar:
         return terms * selected
     count = _count(terms) + sum([term is None for term in terms])
-    has_ellipsis = any(term is ... for term in terms)
-    if count > selected or (count < selected and not has_ellipsis):
+    if count > selected or (count < selected and not any(term is ... for term in terms)):
         raise index_error(f"Indexing expression requires {count} dimensions but selection has {selected} dimensions")
     return _expanded(terms, selected - count)
 
@@ -434,7 +442,6 @@ def _resolve_selection(
             flat.append(selector)
         else:
             flat += resolve((selector,), rank, ())
-    _check_once(flat)
     # number the old dimensions around the new ones, and resolve the labels
     new: list[int] = []
     at = 0
@@ -450,13 +457,9 @@ def _resolve_selection(
     numbers = [
         slots.index(domain.labels.index(selector)) if isinstance(selector, str) else selector for selector in flat
     ]
-    _check_once(numbers)
-    return numbers, slots
-
-
-def _check_once(dims: Sequence[int | str]) -> None:
-    if repeated := twice(dims):
+    if repeated := twice(numbers):
         raise index_error(f"Dimension {repeated[0]} specified more than once")
+    return numbers, slots
 
 
 def _new_count(selector: Selector) -> int:
@@ -572,9 +575,7 @@ class DimExpression(Applicable, Operable):
         return self._operated("diagonal")  # type: ignore[no-any-return]
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, DimExpression):
-            return NotImplemented
-        return self._selected == other._selected and self._operations == other._operations
+        return self.__reduce__()[1] == other.__reduce__()[1] if isinstance(other, DimExpression) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(repr(self))

@@ -141,7 +141,8 @@ def _range(selector: slice, rank: int) -> Iterable[int]:
         start = resolve_dimension(selector.start, rank)
     if selector.stop is not None:
         if not -rank - 1 <= selector.stop <= rank:
-            raise index_error(f"the stop {selector.stop} of a range of dimensions is not in [-{rank + 1}, {rank}]")
+            text = f"Dimension exclusive stop index {selector.stop} is outside valid range [-{rank + 1}, {rank}]"
+            raise index_error(text)
         stop = selector.stop + rank if selector.stop < 0 else selector.stop
     if (stop - start) * step < 0 and not (selector.start is None and selector.stop is None):
         raise index_error(f"{slice_text(selector)} is not a valid range")

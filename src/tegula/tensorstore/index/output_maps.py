@@ -87,12 +87,6 @@ class OutputIndexMap:
 
     __slots__ = ("_array", "_dimension", "_offset", "_range", "_stride")
 
-    _offset: int
-    _stride: int
-    _dimension: int | None
-    _array: IndexArray | None
-    _range: Interval
-
     def __init__(self, *args: Any, **members: Any) -> None:
         first = args[0] if args else 0
         is_array = isinstance(first, np.ndarray) and first.ndim > 0
@@ -111,7 +105,8 @@ class OutputIndexMap:
         self._stride = read_int64(arguments.get("stride", int(len(names) > 1)))
         self._dimension = read_int64(arguments["input_dimension"]) if "input_dimension" in arguments else None
         limits = checked_or_none("index_range", arguments.get("index_range"), Dim)
-        self._array, self._range = None, UNBOUNDED if limits is None else limits._key()[:2]
+        self._range = UNBOUNDED if limits is None else limits._key()[:2]
+        self._array: IndexArray | None = None
         if "index_array" in arguments:
             array = np.array(arguments["index_array"])
             if array.dtype.kind not in "iufb" and array.size:
@@ -198,15 +193,15 @@ class OutputIndexMap:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, OutputIndexMap):
             return NotImplemented
-        mine = (self._offset, self.stride, self._dimension, self._range)
-        if mine != (other._offset, other.stride, other._dimension, other._range):
-            return False
         if self._array is None or other._array is None:
-            return self._array is other._array
-        return np.array_equal(self._array, other._array)
+            return self._array is other._array and self._key() == other._key()
+        return self._key() == other._key() and np.array_equal(self._array, other._array)
+
+    def _key(self) -> tuple[Any, ...]:
+        return self._offset, self.stride, self._dimension, self._range
 
     def __hash__(self) -> int:
-        return hash((self._offset, self.stride, self._dimension, self._range))
+        return hash(self._key())
 
     def __repr__(self) -> str:
         if self._array is None and self._dimension is None:

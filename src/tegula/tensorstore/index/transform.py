@@ -90,7 +90,6 @@ class IndexTransform(Indexable, Applicable):
     """
 
     __slots__ = ("_domain", "_maps")
-
     _domain: IndexDomain
     _maps: Maps
 
@@ -323,9 +322,7 @@ def resolved_transform(transform: IndexTransform, base: IndexDomain) -> IndexTra
     new = [*old]
     for dim, outermost in inherited(base, transform._maps).items():
         new[dim] = with_inherited(new[dim], outermost)
-    if new == [*old]:
-        return transform
-    return IndexTransform(IndexDomain._of(new), output=transform.output)
+    return transform if new == [*old] else IndexTransform(IndexDomain._of(new), output=transform.output)
 
 
 def base_bounds(
@@ -355,8 +352,7 @@ def base_bounds(
             raise invalid(f"dimension {axis} is a diagonal: `resize_tied_bounds` is needed")
         seen.add(axis)
         low, high = inclusive_min[axis], exclusive_max[axis]
-        stays = low is None and high is None
-        if stride not in (1, -1) and not (stays and tied):
+        if stride not in (1, -1) and not (tied and low is None and high is None):
             raise invalid(f"output dimension {number} depends on dimension {axis} with the stride {stride}")
         if stride == -1:
             low, high = None if high is None else 1 - high, None if low is None else 1 - low

@@ -175,8 +175,7 @@ class KvStore:
         now = time.time()
         try:
             store, key = self._store_and_key(name)
-            request = None if wanted is None else wanted.request
-            value, generation = store.get(key, request, with_generation=True)
+            value, generation = store.get(key, None if wanted is None else wanted.request, with_generation=True)
             if (staged := self._staged) is not None:
                 staged.confirm(key, generation)
             is_short = wanted is not None and value is not None and len(value) < wanted.least

@@ -17,16 +17,7 @@ from tegula.stores import Store
 from tegula.stores.names import path_in_url
 from tegula.stores.targets.paths import pipeline_of
 from tegula.tensorstore.context import Bindings, Context, SpecBuilder
-from tegula.tensorstore.errors import (
-    StatusError,
-    ValueStatusError,
-    as_status,
-    checked,
-    invalid,
-    stating,
-    status,
-    type_error,
-)
+from tegula.tensorstore.errors import StatusError, ValueStatusError, as_status, checked, invalid, stating, status
 from tegula.tensorstore.json import (
     MISSING,
     MemberTable,
@@ -96,9 +87,7 @@ _BAD_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})").search
 
 def key_name(store: Store, key: str) -> str:
     """Return the name of a store's key for messages."""
-    if store.local_directory is None:
-        return dump(key)
-    return f"local file {dump(_full_path(store, key))}"
+    return dump(key) if store.local_directory is None else f"local file {dump(_full_path(store, key))}"
 
 
 def _full_path(store: Store, key: str) -> str:
@@ -307,6 +296,7 @@ class KvStoreSpec:
     """
 
     __slots__ = ("__weakref__", *_PARTS)
+    __hash__ = None  # type: ignore[assignment]
 
     _kind: Kind
     _path: str
@@ -438,12 +428,7 @@ class KvStoreSpec:
         return self._with(_bindings=Bindings(self._bindings._kinds), _base=self._base and self._base._stripped())
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, KvStoreSpec):
-            return NotImplemented
-        return self._identity() == other._identity()
-
-    def __hash__(self) -> int:
-        raise type_error("unhashable type: 'tensorstore.KvStore.Spec'")
+        return self._identity() == other._identity() if isinstance(other, KvStoreSpec) else NotImplemented
 
     def _identity(self) -> tuple[Any, ...]:
         base = self._base and self._base._identity()

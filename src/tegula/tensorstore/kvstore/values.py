@@ -79,6 +79,7 @@ class _Members:
     """Base class of values whose members are converted when they are set."""
 
     __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
 
     def __setattr__(self, name: str, value: Any) -> None:
         convert = _CONVERSIONS.get(name)
@@ -89,9 +90,6 @@ class _Members:
             return NotImplemented
         names: Iterable[str] = self.__slots__
         return all(getattr(self, name) == getattr(other, name) for name in names)
-
-    def __hash__(self) -> int:
-        raise type_error(f"unhashable type: 'tensorstore.{type(self).__name__}'")
 
 
 def made(kind: type[T], *values: Any) -> T:
@@ -178,7 +176,7 @@ class ReadResult(_Members):
         "value": "The value; empty if there is none.",
         "stamp": "The generation of the key.",
     }
-    __eq__, __hash__ = object.__eq__, object.__hash__
+    __eq__, __hash__ = object.__eq__, object.__hash__  # type: ignore[assignment]
 
     state: State
     value: bytes

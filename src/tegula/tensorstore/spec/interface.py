@@ -118,9 +118,6 @@ class OpenMode:
             raise type_error(f"{name} must be true or false, not {value!r:.80}")
         object.__setattr__(self, name, bool(value))
 
-    def __hash__(self) -> int:
-        raise type_error("unhashable type: 'tensorstore.OpenMode'")
-
     def __repr__(self) -> str:
         return f"OpenMode({', '.join(f'{flag.name}=True' for flag in fields(self) if getattr(self, flag.name))})"
 

@@ -107,6 +107,7 @@ class Spec(Indexable):
     """
 
     __slots__ = ("__weakref__", "_driver", "_view")
+    __hash__ = None  # type: ignore[assignment]
 
     _driver: DriverSpec
     _view: IndexTransform | None
@@ -182,9 +183,7 @@ class Spec(Indexable):
         """The fill value; None if it is unknown."""
         fill: npt.NDArray[Any] | None = self._driver.get("fill_value")
         view = self._view
-        if fill is None or view is None:
-            return fill
-        return fill_through(fill, self._driver.get_domain(), view)
+        return fill if fill is None or view is None else fill_through(fill, self._driver.get_domain(), view)
 
     @property
     def dimension_units(self) -> tuple[Unit | None, ...] | None:
@@ -280,12 +279,7 @@ class Spec(Indexable):
             return "Spec(...)"
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Spec):
-            return NotImplemented
-        return self.to_json() == other.to_json()
-
-    def __hash__(self) -> int:
-        raise type_error("unhashable type: 'tensorstore.Spec'")
+        return self.to_json() == other.to_json() if isinstance(other, Spec) else NotImplemented
 
     def __copy__(self) -> Spec:
         return self.copy()

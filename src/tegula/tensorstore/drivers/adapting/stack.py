@@ -124,8 +124,7 @@ class StackSpec(VirtualSpec):
     def open(self, request: Opening) -> tuple[Driver, None]:
         usual = Schema(dtype=self.schema.dtype)
         sources = [spec._merged(schema=usual) if spec.dtype is None else spec for spec in self.layers]
-        layers = checked_layers(sources, self.schema)
-        driver = StackDriver(layers, self.schema, request.context, request.transaction)
+        driver = StackDriver(checked_layers(sources, self.schema), self.schema, request.context, request.transaction)
         driver.mode = request.mode
         driver.bindings = self.bindings
         return driver, None
