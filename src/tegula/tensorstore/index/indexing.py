@@ -127,7 +127,8 @@ def parse_expression(argument: Any, mode: Mode = "default", usage: Usage = "dire
                     raise index_error("Zero-rank bool array incompatible with outer indexing of a dimension selection")
                 apart, has_array = apart or closed, True
                 try:
-                    shape = np.broadcast_shapes(shape, term.shape) if mode != "oindex" else ()
+                    if mode != "oindex":
+                        shape = np.broadcast_shapes(shape, term.shape) if shape and shape != term.shape else term.shape
                 except ValueError:
                     shown = " vs ".join(f"{{{', '.join(map(str, lengths))}}}" for lengths in (term.shape, shape))
                     raise index_error(f"Incompatible index array shapes: {shown}") from None

@@ -23,7 +23,7 @@ from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema import Schema, fill_through, layout_through, units_through
 from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.context import Context, SpecBuilder
-from tegula.tensorstore.errors import StatusError, checked, invalid, stating, status, type_error
+from tegula.tensorstore.errors import StatusError, checked, checked_or_none, invalid, stating, status, type_error
 from tegula.tensorstore.index.dim import Dim, affine_domain
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.output_maps import OutputIndexMap
@@ -74,8 +74,8 @@ def merged_flags(flags: OpenMode, options: dict[str, Any]) -> OpenMode:
     """
     if options.keys().isdisjoint(_MODES):
         return flags
-    mode = checked("open_mode", options.pop("open_mode", OpenMode()), OpenMode)
-    chosen = {name: bool(options.pop(name, None)) or getattr(mode, name) for name in FLAGS}
+    mode = checked_or_none("open_mode", options.pop("open_mode", None), OpenMode)
+    chosen = {name: bool(options.pop(name, None)) or getattr(mode, name, False) for name in FLAGS}
     if not (chosen["open"] or chosen["create"]):
         chosen = {name: value or getattr(flags, name) for name, value in chosen.items()}
     chosen["assume_cached_metadata"] &= not chosen["assume_metadata"]
