@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,19 +19,14 @@ from tegula.runtime.frozen import attribute, computed
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.fill_values import as_dtype
 from tegula.tensorstore.constraints.schema import units_through
+from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.errors import invalid, status, type_error
 from tegula.tensorstore.index.dim import Interval, outside
-from tegula.tensorstore.index.output_maps import with_origin_0
-from tegula.tensorstore.index.transform import identity
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.index.output_maps import OutputIndexMap, with_origin_0
+from tegula.tensorstore.index.transform import IndexTransform, identity
 from tegula.tensorstore.json import conversion_error, each, to_json_value
-
-if TYPE_CHECKING:
-    from tegula.tensorstore.constraints.dtypes import dtype
-    from tegula.tensorstore.constraints.unit import Unit
-    from tegula.tensorstore.index.domain import IndexDomain
-    from tegula.tensorstore.index.output_maps import OutputIndexMap
-    from tegula.tensorstore.index.transform import IndexTransform
-    from tegula.tensorstore.spec.interface import Driver
+from tegula.tensorstore.spec.interface import Driver
 
 __all__ = ["Selection", "Viewed", "align", "as_source", "select", "spread"]
 
@@ -74,7 +69,7 @@ class Viewed:
         self.view = identity(driver.domain) if view is None else view
 
     domain: IndexDomain = attribute("view.domain", "The domain of the view.")
-    dtype: dtype = attribute("driver.dtype", "The data type of the elements.")
+    dtype: dtypes.dtype = attribute("driver.dtype", "The data type of the elements.")
 
     @property
     def dimension_units(self) -> tuple[Unit | None, ...] | None:

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from copy import copy
 from math import isfinite
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
 
 from tegula.errors import ConflictError
+from tegula.indexing import Transform
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.schema import Schema
@@ -31,11 +32,8 @@ from tegula.tensorstore.json import (
     to_json_value,
 )
 from tegula.tensorstore.kvstore.kvstore import KvStore
+from tegula.tensorstore.kvstore.transaction import Transaction
 from tegula.tensorstore.spec.interface import Driver, Opening, OpenMode, SpecMember
-
-if TYPE_CHECKING:
-    from tegula.indexing import Transform
-    from tegula.tensorstore.kvstore.transaction import Transaction
 
 __all__ = ["JsonSpec"]
 

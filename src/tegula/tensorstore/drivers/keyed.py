@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy.typing as npt
 
@@ -35,13 +35,11 @@ from tegula.tensorstore.drivers.elements import Elements, fill_of, shown_part, s
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
 from tegula.tensorstore.drivers.stored import UNDETERMINED, ArraySpec, Metadata, Ranks, path_of, ranks
 from tegula.tensorstore.errors import StatusError, as_status, invalid, stating, status
+from tegula.tensorstore.future import Batch
 from tegula.tensorstore.index.domain import IndexDomain, check_labels
 from tegula.tensorstore.json import dump, member, naming
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.spec.interface import Driver, OpenMode, ResizeOptions, on_demand
-
-if TYPE_CHECKING:
-    from tegula.tensorstore.future import Batch
 
 __all__ = ["KeyedDriver", "KeyedSpec"]
 

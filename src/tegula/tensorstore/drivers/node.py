@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ import numpy.typing as npt
 import tegula
 from tegula import engine
 from tegula.arrays.viewing import ViewedArray
+from tegula.engine import StoredArray
 from tegula.errors import missing_chunk
 from tegula.indexing import Affine, Plan, Transform
 from tegula.indexing.transform import axes_of
@@ -24,11 +25,8 @@ from tegula.tensorstore.drivers.stored import ArraySpec
 from tegula.tensorstore.errors import StatusError, as_status, invalid, stating, status
 from tegula.tensorstore.index.dim import MAX_RANK
 from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.kvstore.transaction import Transaction
 from tegula.tensorstore.spec.interface import Driver, ResizeOptions
-
-if TYPE_CHECKING:
-    from tegula.engine import StoredArray
-    from tegula.tensorstore.kvstore.transaction import Transaction
 
 _MAX_EXTENT = 2**62 - 2
 __all__ = ["Division", "NodeDriver", "new_shape"]

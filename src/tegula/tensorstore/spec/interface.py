@@ -11,28 +11,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, Self, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, TypeAlias, TypeVar, cast
 
 import numpy.typing as npt
 
 from tegula import config
+from tegula.indexing import Transform
+from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
+from tegula.tensorstore.constraints.codec_spec import CodecSpec
+from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema import Schema
-from tegula.tensorstore.context import Bindings, SpecBuilder
+from tegula.tensorstore.constraints.unit import Unit
+from tegula.tensorstore.context import Bindings, Context, SpecBuilder
 from tegula.tensorstore.errors import invalid, status, type_error
+from tegula.tensorstore.future import Batch
+from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.index.transform import IndexTransform
 from tegula.tensorstore.json import expected, known_only, obj, take
-
-if TYPE_CHECKING:
-    from tegula.indexing import Transform
-    from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
-    from tegula.tensorstore.constraints.codec_spec import CodecSpec
-    from tegula.tensorstore.constraints.dtypes import dtype
-    from tegula.tensorstore.constraints.unit import Unit
-    from tegula.tensorstore.context import Context
-    from tegula.tensorstore.future import Batch
-    from tegula.tensorstore.index.domain import IndexDomain
-    from tegula.tensorstore.index.transform import IndexTransform
-    from tegula.tensorstore.kvstore.kvstore import KvStore
-    from tegula.tensorstore.kvstore.transaction import Transaction
+from tegula.tensorstore.kvstore.kvstore import KvStore
+from tegula.tensorstore.kvstore.transaction import Transaction
 
 __all__ = [
     "DRIVERS", "FLAGS", "URL_SCHEMES", "Driver", "DriverSpec", "OpenMode", "Opening", "RecheckCacheOption",

@@ -19,7 +19,6 @@ from tegula.stores.targets.paths import path_text, scheme_of
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
-from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema import Schema, fill_through, layout_through, units_through
 from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.context import Context, SpecBuilder
@@ -158,7 +157,7 @@ class Spec(Indexable):
     origin: tuple[int, ...] = _of_domain("inclusive_min", "Lower bound of each dimension.")
     shape: tuple[int, ...] = _of_domain("shape", "Extent of each dimension.")
     size: int = _of_domain("size", "Number of elements.")
-    dtype: dtype | None = attribute("_driver.schema.dtype", "The data type; None if it is unknown.")
+    dtype: dtypes.dtype | None = attribute("_driver.schema.dtype", "The data type; None if it is unknown.")
 
     @property
     def schema(self) -> Schema:
