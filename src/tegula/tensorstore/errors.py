@@ -12,7 +12,7 @@ from tegula.errors import CodecError, TegulaError
 
 __all__ = [
     "ArgumentTypeError", "IndexStatusError", "StatusError", "ValueStatusError", "annotate", "as_status", "checked",
-    "checked_or_none", "index_error", "invalid", "stating", "status", "type_error",
+    "checked_or_none", "index_error", "invalid", "stating", "status", "type_error", "unhashable",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -83,6 +83,11 @@ def checked(name: str, value: Any, kind: type[T]) -> T:
 def checked_or_none(name: str, value: Any, kind: type[T]) -> T | None:
     """Return an optional argument if it is ``None`` or an instance of a class; raise TypeError otherwise."""
     return None if value is None else checked(name, value, kind)
+
+
+def unhashable(value: object) -> int:
+    """Refuse to hash an object that can change: ``__hash__`` of its class."""
+    raise type_error(f"unhashable type: '{type(value).__name__}'")
 
 
 def annotate(error: BaseException, context: str) -> StatusError:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 
 from tegula.runtime.frozen import attribute, computed
 from tegula.tensorstore.constraints.chunk_shapes import Extents, choose_shape
-from tegula.tensorstore.errors import checked, invalid, stating, type_error
+from tegula.tensorstore.errors import checked, invalid, stating, type_error, unhashable
 from tegula.tensorstore.index.dim import Dim
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json import (
@@ -58,7 +58,7 @@ class Constraints(ABC):
     """Base class of `Schema`, `ChunkLayout` and its grids."""
 
     __slots__ = ()
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = unhashable
     _name: ClassVar[str]
     """The name of the class, as users know it."""
     _members: ClassVar[Mapping[str, Member]]

@@ -20,7 +20,7 @@ from tegula.tensorstore.constraints.chunk_layout import MAX_INDEX, ChunkLayout, 
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.fill_values import stripped
 from tegula.tensorstore.constraints.unit import Unit, Units, merged_units
-from tegula.tensorstore.errors import checked, index_error, invalid, stating
+from tegula.tensorstore.errors import checked, index_error, invalid, stating, unhashable
 from tegula.tensorstore.index.domain import IndexDomain, merge_domains
 from tegula.tensorstore.index.output_maps import OutputIndexMap
 from tegula.tensorstore.index.transform import Indexable, IndexTransform, identity
@@ -145,7 +145,7 @@ class Schema(Constraints, Indexable):
 
     __slots__ = ("_chunk_layout", "_codec", "_dimension_units", "_domain", "_dtype", "_fill_value", "_rank")
     _name: ClassVar[str] = "Schema"
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = unhashable
 
     _rank: int | None
     _dtype: dtypes.dtype | None

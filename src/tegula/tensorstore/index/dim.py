@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from tegula.runtime.frozen import attribute, computed
-from tegula.tensorstore.errors import StatusError, checked, index_error, invalid, status, type_error
+from tegula.tensorstore.errors import StatusError, checked, index_error, invalid, status, type_error, unhashable
 from tegula.tensorstore.json import MAX_RANK, dump
 
 __all__ = [
@@ -191,7 +191,7 @@ class Dim:
     """
 
     __slots__ = ("_lower", "_upper", "implicit_lower", "implicit_upper", "label")
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = unhashable
 
     def __init__(
         self, *args: Any, implicit_lower: bool | None = None, implicit_upper: bool | None = None, **bounds: Any

@@ -17,7 +17,16 @@ from tegula.stores import Store
 from tegula.stores.names import path_in_url
 from tegula.stores.targets.paths import pipeline_of
 from tegula.tensorstore.context import Bindings, Context, SpecBuilder
-from tegula.tensorstore.errors import StatusError, ValueStatusError, as_status, checked, invalid, stating, status
+from tegula.tensorstore.errors import (
+    StatusError,
+    ValueStatusError,
+    as_status,
+    checked,
+    invalid,
+    stating,
+    status,
+    unhashable,
+)
 from tegula.tensorstore.json import (
     MISSING,
     MemberTable,
@@ -296,7 +305,7 @@ class KvStoreSpec:
     """
 
     __slots__ = ("__weakref__", *_PARTS)
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = unhashable
 
     _kind: Kind
     _path: str

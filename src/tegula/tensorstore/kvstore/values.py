@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, cast
 
 from tegula.stores import ABSENT, ByteRange, Generation, Store
 from tegula.stores.objects.generations import ObjectGeneration
-from tegula.tensorstore.errors import invalid, status, type_error
+from tegula.tensorstore.errors import invalid, status, type_error, unhashable
 from tegula.tensorstore.json import as_bytes, key_text
 
 __all__ = [
@@ -79,7 +79,7 @@ class _Members:
     """Base class of values whose members are converted when they are set."""
 
     __slots__ = ()
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = unhashable
 
     def __setattr__(self, name: str, value: Any) -> None:
         convert = _CONVERSIONS.get(name)
@@ -176,7 +176,7 @@ class ReadResult(_Members):
         "value": "The value; empty if there is none.",
         "stamp": "The generation of the key.",
     }
-    __eq__, __hash__ = object.__eq__, object.__hash__  # type: ignore[assignment]
+    __eq__, __hash__ = object.__eq__, object.__hash__
 
     state: State
     value: bytes

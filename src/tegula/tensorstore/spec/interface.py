@@ -23,7 +23,7 @@ from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.context import Bindings, Context, SpecBuilder
-from tegula.tensorstore.errors import invalid, status, type_error
+from tegula.tensorstore.errors import invalid, status, type_error, unhashable
 from tegula.tensorstore.future import Batch
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.transform import IndexTransform
@@ -103,6 +103,8 @@ class OpenMode:
     >>> mode
     OpenMode(open=True, create=True)
     """
+
+    __hash__ = unhashable
 
     open: bool = False
     create: bool = False

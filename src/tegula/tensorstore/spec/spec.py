@@ -22,7 +22,16 @@ from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.schema import Schema, fill_through, layout_through, units_through
 from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.context import Context, SpecBuilder
-from tegula.tensorstore.errors import StatusError, checked, checked_or_none, invalid, stating, status, type_error
+from tegula.tensorstore.errors import (
+    StatusError,
+    checked,
+    checked_or_none,
+    invalid,
+    stating,
+    status,
+    type_error,
+    unhashable,
+)
 from tegula.tensorstore.index.dim import Dim, affine_domain
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.output_maps import OutputIndexMap
@@ -106,7 +115,7 @@ class Spec(Indexable):
     """
 
     __slots__ = ("__weakref__", "_driver", "_view")
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = unhashable
 
     _driver: DriverSpec
     _view: IndexTransform | None
