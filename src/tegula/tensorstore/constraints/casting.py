@@ -104,6 +104,9 @@ def convert(values: np.ndarray[Any, Any], source: str, target: str, result: np.d
     return _numbers(values, source, result)
 
 
+# --- numbers
+
+
 def _numbers(values: np.ndarray[Any, Any], source: str, result: np.dtype[Any]) -> np.ndarray[Any, Any]:
     if values.dtype.kind == "c" and result.kind != "c":
         values = values.real
@@ -124,6 +127,9 @@ def _numbers(values: np.ndarray[Any, Any], source: str, result: np.dtype[Any]) -
         return values.astype(result)
 
 
+# --- texts
+
+
 def _decode(value: Any) -> str:
     try:
         return checked("an element", value, bytes).decode()
@@ -139,6 +145,9 @@ def _to_text(source: str) -> Callable[[Any], str]:
 
 def _six_digits(value: Any) -> str:
     return format(float(value), ".6g")
+
+
+# --- JSON
 
 
 def _to_json(source: str) -> _Function:
@@ -174,6 +183,9 @@ def _json_to_integer(target: str) -> _Function:
         return integer(int(value) if isinstance(value, str) and _INTEGER.fullmatch(value) else value, low, high)
 
     return function
+
+
+# --- types that only NumPy has: dates, fixed-length strings, records
 
 
 def _is_numpy_only(name: str) -> bool:

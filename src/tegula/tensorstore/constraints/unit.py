@@ -103,6 +103,9 @@ def _parse_json(value: Any) -> tuple[float, str]:
     return number(multiplier), string(base_unit)
 
 
+# --- the units of all dimensions
+
+
 def units_to_json(units: Units) -> list[str | None]:
     """Write the units of dimensions as text, their form in documents."""
     return [None if unit is None else str(unit) for unit in units]

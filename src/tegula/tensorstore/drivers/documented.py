@@ -62,6 +62,8 @@ class DocumentedSpec(ArraySpec):
     def describe(cls, array: tegula.Array) -> dict[str, Any]:
         """Return the ``metadata`` of a stored array."""
 
+    # --- the schema, as far as it is known before opening
+
     @classmethod
     def read_constraints(cls, members: dict[str, Any]) -> Metadata:
         known_only({name: value for name, value in members.items() if name not in cls.metadata_members})
@@ -81,6 +83,8 @@ class DocumentedSpec(ArraySpec):
     def get_domain(self) -> IndexDomain | None:
         rank = self.schema.rank if self.constraints.rank is None else self.constraints.rank
         return self.domain_of(Ranks(rank, rank), None)
+
+    # --- opening
 
     def open_existing(self, kvstore: KvStore, flags: OpenMode) -> Driver | None:
         node = open_node(kvstore._store, kvstore._path.strip("/"), self.name, read_only=False)
@@ -163,6 +167,8 @@ class DocumentedDriver(NodeDriver):
     def spec_members(self) -> dict[str, Any]:
         return {"metadata": Metadata(json=self.source.describe(self.array), shape=self.array.shape)}
 
+    # --- other bounds
+
     def resize(self, options: ResizeOptions) -> Driver:
         array = self.shared()
         if all(bound is None for bound in options.exclusive_max[: self.array.ndim]):
@@ -184,11 +190,17 @@ class DocumentedDriver(NodeDriver):
         return self.at(array)
 
 
+# --- parts of a new array
+
+
 def _data_type(value: Any) -> dtype:
     try:
         return dtype(dtype_of_text(value) if isinstance(value, str) else np.dtype([tuple(field) for field in value]))
     except (TypeError, ValueError) as error:
         raise invalid(f"{dump(value)} is not a data type: {error}") from None
+
+
+# --- the formats
 
 
 class Zarr1Spec(DocumentedSpec):

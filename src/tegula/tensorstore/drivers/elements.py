@@ -76,6 +76,9 @@ class Elements:
         return np.ascontiguousarray(values, self.dtype.numpy_dtype).view(self._base).reshape(outer)
 
 
+# --- the part that a spec shows, and its fill value
+
+
 @lru_cache(maxsize=256)
 def shown_part(stored: DataType, field: str, void: bool, records: bool = False) -> Elements:
     """Return the part of each stored element that a spec shows: a field, the whole element, or its bytes."""

@@ -301,6 +301,8 @@ class KeyedSpec(ArraySpec):
         with member("fill_value"):
             return stored_fill(wanted, data_type, shown)
 
+    # --- checks
+
     def check(self, driver: KeyedDriver) -> None:
         """Raise unless an array meets the spec."""
         if self.constraints is not self.anything:

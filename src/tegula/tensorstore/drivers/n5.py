@@ -97,6 +97,8 @@ class N5Spec(KeyedSpec):
     def type_to_json(data_type: DataType) -> str:
         return one_of(data_type.numpy.name, _TYPES)
 
+    # --- JSON
+
     def complete_schema(self) -> None:
         super().complete_schema()
         if self.schema.dtype is not None:
@@ -134,6 +136,8 @@ class N5Spec(KeyedSpec):
         _check_size(metadata.chunk_shape, metadata.data_type)
         return metadata
 
+    # --- properties known before opening
+
     def ranks(self) -> Ranks:
         rank = self.schema.rank if self.constraints.rank is None else self.constraints.rank
         return Ranks(rank, rank)
@@ -150,6 +154,8 @@ class N5Spec(KeyedSpec):
 
     def get_fill_value(self) -> None:
         return None
+
+    # --- documents
 
     def completed(self, node: ArrayMetadata) -> ArrayMetadata:
         names = self.stored_metadata(node).names
@@ -186,6 +192,9 @@ class N5Spec(KeyedSpec):
             document["units"] = ["" if unit is None else unit.base_unit for unit in units]
             document.setdefault("resolution", [1.0 if unit is None else unit.multiplier for unit in units])
         return document
+
+
+# --- members of documents
 
 
 def _check_size(chunks: tuple[int, ...], data_type: DataType) -> None:

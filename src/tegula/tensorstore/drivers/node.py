@@ -88,6 +88,8 @@ class NodeDriver(Driver):
         else:
             self.domain = IndexDomain._of_shape(shape, upper, labels)
 
+    # --- constraints
+
     def check_schema(self, schema: Schema) -> None:
         """Raise unless the array meets a schema."""
         actual, code = Schema(), self.source.wrong_domain
@@ -115,6 +117,8 @@ class NodeDriver(Driver):
         if stored is None or np.broadcast_to(stored, wanted.shape).tobytes() != wanted.tobytes():
             shown = None if stored is None else stored.tolist()
             raise status(self.wrong_fill, f"Invalid fill_value: the array has {shown}, not {wanted.tolist()}")
+
+    # --- reading and writing
 
     def load(self, transform: Transform | None) -> None:
         engine.load(self.array.stored)
@@ -163,6 +167,8 @@ class NodeDriver(Driver):
             self._base.write(outer, self.elements.field, self.elements.store(values))
         except tegula.TegulaError as error:
             raise as_status(error) from error
+
+    # --- chunks
 
     def _missing(self, coords: tuple[int, ...]) -> StatusError:
         stored = self.array.stored

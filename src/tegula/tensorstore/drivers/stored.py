@@ -424,6 +424,8 @@ class ArraySpec(StoredSpec):
         other.field = members.get("field", self.field)
         return other
 
+    # --- other specs
+
 
 def path_of(kvstore: KvStore) -> str:
     """Return the path of the node whose keys start with the path of a key-value store."""

@@ -74,6 +74,8 @@ class ZarrSpec(KeyedSpec):
     }
     type_to_json = staticmethod(dtype_to_json)
 
+    # --- JSON
+
     def read_members(self, members: dict[str, Any]) -> None:
         super().read_members(members)
         separator = take(members, "key_encoding", self._key_encoding)
@@ -122,12 +124,16 @@ class ZarrSpec(KeyedSpec):
     def read_stored(cls, document: dict[str, Any]) -> Metadata:
         return cls.read_metadata(plain_zarr2(document), zarr2.read_fill)
 
+    # --- properties known before opening
+
     @staticmethod
     def chunks_of(metadata: Metadata, rank: int) -> tuple[tuple[int, ...] | None, Layout]:
         # without known chunks, there are still those of the dimensions of elements
         chunks = (0,) * rank if metadata.chunk_shape is None else metadata.chunk_shape
         order = metadata.json.get("order")
         return chunks, Layout(None if order is None else _inner_order(order, rank, rank), chunks)
+
+    # --- documents
 
     def completed(self, node: ArrayMetadata) -> ArrayMetadata:
         separator = self.constraints.json.get(_SEPARATOR, node.keys.separator)

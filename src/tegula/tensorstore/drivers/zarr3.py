@@ -93,6 +93,8 @@ class Zarr3Spec(KeyedSpec):
     codec_names = ("codecs",)
     type_to_json = staticmethod(data_type_to_json)
 
+    # --- JSON
+
     def complete_schema(self) -> None:
         self.ranks()  # refuses those that contradict each other
         wanted, shown, data_type = self.schema.dtype, self.shown, self.constraints.data_type
@@ -153,6 +155,8 @@ class Zarr3Spec(KeyedSpec):
         codecs = complete_chain(stored.codecs, stored.data_type, len(stored.shape or ()))
         return replace(stored, codecs=codecs, json={**stored.json, "codecs": codecs.to_json()})
 
+    # --- properties known before opening
+
     @property
     def shown(self) -> Elements | None:
         try:
@@ -188,6 +192,8 @@ class Zarr3Spec(KeyedSpec):
     @classmethod
     def codec_of(cls, metadata: Metadata) -> CodecSpec:
         return CodecSpec._of("zarr3", **({} if metadata.codecs is None else {"codecs": metadata.codecs}))
+
+    # --- opening
 
     def completed(self, node: ArrayMetadata) -> ArrayMetadata:
         if _UNITS in node.attributes:
@@ -248,6 +254,9 @@ class Zarr3Spec(KeyedSpec):
         found_units = units_to_json(stored.units or (None,) * len(units))
         if any(unit is not None and unit != found for unit, found in zip(units, found_units)):
             raise mismatch(_UNITS, units, found_units)
+
+
+# --- members of documents
 
 
 def _keys_to_json(keys: ChunkKeyEncoding) -> dict[str, Any]:

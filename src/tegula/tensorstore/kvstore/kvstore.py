@@ -97,6 +97,8 @@ class KvStore:
         """The prefix of all keys."""
         return self._spec.path
 
+    # --- properties
+
     @path.setter
     def path(self, path: str | bytes) -> None:
         self._set_spec(self._spec._with(_path=key_text(path)))
@@ -149,6 +151,8 @@ class KvStore:
 
     def __repr__(self) -> str:
         return pretty((builder := SpecBuilder()).finish(self._spec._build(builder)), "KvStore(", ")")
+
+    # --- reading
 
     def read(
         self,
@@ -238,6 +242,8 @@ class KvStore:
         except TegulaError as error:
             self._fail(error, "")
 
+    # --- writing
+
     def write(
         self, key: str | bytes, value: str | bytes | None, *, if_equal: str | bytes | None = None
     ) -> Future[_Generation]:
@@ -303,6 +309,8 @@ class KvStore:
         """Copy the keys of a range to another store; no store supports it: the future raises NotImplementedError."""
         checked("target", target, KvStore)
         return failed(status("UNIMPLEMENTED", "CopyRange not supported"))
+
+    # --- for drivers
 
     @property
     def _store(self) -> Store:

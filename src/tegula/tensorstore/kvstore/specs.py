@@ -350,6 +350,8 @@ class KvStoreSpec:
         """The prefix of all keys."""
         return self._path if self._path.isascii() else key_bytes(self._path).decode()
 
+    # --- properties
+
     @path.setter
     def path(self, path: str | bytes) -> None:
         self._path = key_text(path)
@@ -388,6 +390,8 @@ class KvStoreSpec:
         if self._path or include_defaults:
             json["path"] = self._path
         return dict(sorted(json.items()))
+
+    # --- derived specs
 
     def copy(self) -> KvStoreSpec:
         """Return a copy."""

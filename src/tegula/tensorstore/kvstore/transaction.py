@@ -136,6 +136,8 @@ class Transaction:
         """Discard all changes, unless the commit has started."""
         self._abort(status("CANCELLED", "Transaction aborted"))
 
+    # --- for stores and drivers
+
     def _failed(self, error: StatusError) -> StatusError:
         """Abort with the error that prevents the commit, and return it."""
         self._abort(error)
@@ -197,6 +199,8 @@ class Transaction:
             if not self._performing and not self._replaying:
                 self._log.append(partial(self._put, key_id, entry))
 
+    # --- staging
+
     def _note_read(self, key_id: KeyId, store: Store, key: str, generation: Generation) -> None:
         """Note which state of a key was read, if reads must be repeatable."""
         if not self._repeatable_read:
@@ -224,6 +228,8 @@ class Transaction:
                 action()
         finally:
             self._replaying = False
+
+    # --- storing
 
     def _commit(self) -> None:
         try:
@@ -294,6 +300,8 @@ class Transaction:
             self._replay()
         if is_lost or self._entries.get(key_id) is entry:  # the change does not depend on the stored value
             raise status("ABORTED", f"{key_name(entry.store, entry.key)} has changed")
+
+    # --- with and async with
 
     def __enter__(self) -> Transaction:
         return self

@@ -152,6 +152,8 @@ class Spec(Indexable):
         "_view", "The transform from the spec's domain to that of the stored array; None if the domain is unknown."
     )
 
+    # --- properties
+
     @property
     def domain(self) -> IndexDomain | None:
         """The domain; None if it is unknown."""
@@ -215,6 +217,8 @@ class Spec(Indexable):
         """The URL of the spec; raises NotImplementedError or ValueError if there is none."""
         return url_of(self._driver)
 
+    # --- derived specs
+
     def copy(self) -> Spec:
         """Return a copy."""
         return Spec._of(self._driver, self._view)
@@ -266,6 +270,8 @@ class Spec(Indexable):
         return Spec._of(
             driver, identity_view(driver) if view is None and wanted is not None and wanted.domain else view
         )
+
+    # --- JSON
 
     def to_json(self, include_defaults: bool = False) -> dict[str, Any]:
         """Return the JSON representation."""
