@@ -158,7 +158,8 @@ class _Line:
         task, rate = self._now, self.rate
         if not task.total or not rate:
             return 0
-        return max(0, (task.total - task.completed) / rate - (monotonic() - self._steps[-1][0]))
+        left: float = (task.total - task.completed) / rate - (monotonic() - self._steps[-1][0])
+        return max(0, left)
 
     @property
     def shown(self) -> dict[str, str]:
