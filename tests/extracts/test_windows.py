@@ -15,6 +15,7 @@ from hypothesis.extra import numpy as npst
 
 import tegula
 from tegula.extracts import windows, writing
+from tegula.extracts.coordinates import Heads
 from tegula.extracts.values import array_to_json
 from tegula.extracts.windows import window
 from tegula.extracts.writing import WRITERS
@@ -132,7 +133,8 @@ def test_headed_csv_has_each_element_beside_its_coordinates(shape, limit):
     names = "abcd"[: len(shape)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(writing, "_TEXT_ELEMENTS", 3)
-        text = joined(writing.write_headed_csv(window(array, (...,), limit), "v", parts, names))
+        heads = [Heads(name, range(length), part) for name, length, part in zip(names, shape, parts, strict=True)]
+        text = joined(writing.write_headed_csv(window(array, (...,), limit), "v", heads))
     first, *lines = csv.reader(io.StringIO(text.decode()))
     scales = [1 if part is None else 10**axis for axis, part in enumerate(parts)]
     if len(shape) == 1:
@@ -158,8 +160,8 @@ def test_headed_csv_holds_few_coordinates(shape):
     part = window(array, (...,), 2**20)
     tracemalloc.start()
     try:
-        along = (window(x, (...,), 2**20), None, None)
-        pieces = writing.write_headed_csv(part, "v", along, "abc"[: len(shape)])
+        stored = (window(x, (...,), 2**20), None, None)
+        pieces = writing.write_headed_csv(part, "v", [Heads(*each) for each in zip("abc", map(range, shape), stored)])
         lines = b"".join(itertools.islice(pieces, 4)).decode().splitlines()
         assert tracemalloc.get_traced_memory()[1] < 2**26
     finally:
