@@ -195,3 +195,22 @@ def test_text_of_few_decimals_is_exact():
     short = window(array, (...,), decodes=True).for_text().read()
     exact = [int(each) * Decimal("0.01") + Decimal("273.15") for each in packed]
     assert [*map(Decimal, map(repr, short.tolist()))] == exact
+
+
+@pytest.mark.parametrize(
+    ("units", "dtype", "texts"),
+    [
+        ("hours since 2024-01-01", "i8", ["2024-01-01T00:00", "2024-01-01T01:00"]),
+        ("days since 2024-01-01 12:00", "i4", ["2024-01-01T12:00", "2024-01-02T12:00"]),
+        ("days since 2024-01-01", "i2", ["2024-01-01", "2024-01-02"]),
+        ("seconds since 2024-01-01 00:00:00.25", "u4", ["2024-01-01T00:00:00.250", "2024-01-01T00:00:01.250"]),
+        ("milliseconds since 2024-01-01", "i8", ["2024-01-01T00:00:00.000", "2024-01-01T00:00:00.001"]),
+        ("nanoseconds since 2024-01-01", "i8", ["2024-01-01T00:00:00.000000000", "2024-01-01T00:00:00.000000001"]),
+        ("hours since 2024-01-01", "f8", ["2024-01-01T00:00:00.000000", "2024-01-01T01:00:00.000000"]),
+    ],
+)
+def test_the_text_of_times_has_no_more_digits_than_their_unit(units: str, dtype: str, texts: list[str]) -> None:
+    array = tegula.create_array({}, data=np.arange(2, dtype=dtype), attributes={"units": units})
+    part = window(array, (...,), decodes=True)
+    assert array_to_json(part.for_text().read()) == texts
+    np.testing.assert_array_equal(part.for_text().read(), part.read())

@@ -109,7 +109,7 @@ class Window:
         """Return the window with the values of fewest digits that stand for the stored ones: their text is shorter.
 
         Values unpacked from ints get the decimals of scale and offset, which is exact, if these are few. Others become
-        float32, if that tells all stored ones apart.
+        float32, if that tells all stored ones apart. Times that are whole numbers of a unit have no parts of it.
 
         Examples
         --------
@@ -120,6 +120,8 @@ class Window:
         (array([285.04]), array([285.04]))
         """
         way = self.conventions
+        if way is not None and way.times is not None and way.read_as.kind in "iu" and not way.is_packed:
+            return replace(self, dtype=way.times.coarsest)
         if way is None or self.dtype != np.float64 or way.read_as.kind not in "iuf":
             return self
         scale, offset, stored = float(1 if way.scale is None else way.scale), float(way.offset or 0), way.read_as
