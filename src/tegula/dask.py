@@ -19,7 +19,7 @@ from tegula.arrays.array import Array
 from tegula.arrays.chunk_regions import Indices, indices_of, selection_of
 from tegula.arrays.creation import new_format, replaced, writable_format
 from tegula.arrays.filling import CREATION, new_array_with
-from tegula.arrays.keywords import check_keywords
+from tegula.arrays.keywords import check_keywords, known_keywords
 from tegula.arrays.node import opened_by_name
 from tegula.arrays.sharing import SharedTarget
 from tegula.engine.nodes.deleting import remove_array
@@ -35,6 +35,7 @@ __all__ = ["store"]
 _OPTIONS = frozenset(CREATION) | {"dtype", "format", "overwrite", "allow_pickle"}
 
 
+@known_keywords
 def store(
     array: Any,
     target: Any,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -193,3 +195,17 @@ def test_integers_that_can_not_be_printed_are_refused_by_errors_of_tegula() -> N
     for call in calls:
         with pytest.raises(TegulaError, match="too large to be printed"):
             call()
+
+
+def test_a_target_that_is_not_the_first_parameter_is_also_called_store(tmp_path: Path) -> None:
+    xr = pytest.importorskip("xarray")
+    write = importlib.import_module("tegula.xarray").write
+    write(xr.Dataset({"x": ("t", [1, 2, 3])}), store=tmp_path / "x.zarr")
+    assert tegula.open(tmp_path / "x.zarr")["x"][:].tolist() == [1, 2, 3]
+    with pytest.raises(TypeError, match="write has no keyword 'compresion'"):
+        write(xr.Dataset(), tmp_path / "y.zarr", compresion=1)
+    importlib.import_module("tegula.references").write(tmp_path / "x.zarr", store=tmp_path / "x.json")
+    assert tegula.open(tmp_path / "x.json")["x"][:].tolist() == [1, 2, 3]
+    da = pytest.importorskip("dask.array")
+    importlib.import_module("tegula.dask").store(da.arange(4, chunks=2), store=tmp_path / "d.zarr", chunks=2)
+    assert tegula.open(tmp_path / "d.zarr")[:].tolist() == [0, 1, 2, 3]

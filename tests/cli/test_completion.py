@@ -123,6 +123,7 @@ def test_the_tab_key_in_a_real_shell(tmp_path: Path, shell: str, init: list[str]
     if program is None:
         pytest.skip(f"{shell} is not installed")
     tegula.save(tmp_path / "a.zarr", temperature=[1], time=[2], lat=[3])
+    tegula.save(tmp_path / "b c.zarr/deep", lone=[1])
     script = tmp_path / "tegula"
     script.write_text(f'#!/bin/sh\nexec {sys.executable} -m tegula "$@"\n')
     script.chmod(0o755)
@@ -136,6 +137,8 @@ def test_the_tab_key_in_a_real_shell(tmp_path: Path, shell: str, init: list[str]
         terminal.type("\x15", "")
         shown = terminal.type("tegula cat a.zarr::t\t\t", "temperature", "time")
         assert "lat" not in shown
+        terminal.type("\x15", "")
+        assert "deep/lone" in terminal.type("tegula cat b\\ c.zarr::deep/l\t", "deep/lone")
     finally:
         terminal.close()
 

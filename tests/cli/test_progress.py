@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from typer.main import get_command
 
 import tegula
 from tegula.cli import progress
+from tegula.cli.program import app
 from tegula.cli.progress import _Line as Line
 from tegula.cli.progress import amounts, byte_line, progress_line
 from tegula.jobs.managing import Done
@@ -88,15 +92,76 @@ def test_after_resuming_the_line_begins_where_the_earlier_run_ended(
     monkeypatch.setattr(progress.sys, "stderr", Terminal())
     lines: list[Any] = []
     monkeypatch.setattr(progress, "_Line", lambda bar: lines.append(Line(bar)) or lines[-1])
+    clock = [0.0]
+    monkeypatch.setattr(progress, "monotonic", lambda: clock[0])
     earlier = {"a": Done(1.0, 800), "deep/b": Done(0.5, 1200), "gone": Done(1.0, 7)}
     with progress_line(False, hierarchy, earlier=lambda: earlier) as show:
         assert show is not None
-        task = lines[0]._now
-        assert (task.completed, task.total, task.speed) == (2000, 3400, None)
+        line = lines[0]
+        assert (line._now.completed, line._now.total, line.rate, line.left) == (2000, 3400, 0, 0)
+        clock[0] = 2
         show("a", 800, 800)  # which takes no time, and is no work of this run
         show("deep/b", 400, 2400)
-        assert (task.completed, task.speed) == (2000, None)
+        assert (line._now.completed, line.rate) == (2000, 0)
+        clock[0] = 4
         show("deep/b", 1800, 2400)
-        assert sum(sample.completed for sample in task._progress) == 600
+        assert (line._now.completed, line.rate, line.left) == (2600, 150, (3400 - 2600) / 150)
+        assert line.shown == {"percent": "76 %", "rate": "150 B/s", "left": "5 s left"}
     with byte_line(False, lambda: 3400, earlier=lambda: earlier):
         assert lines[1]._now.completed == 2007
+
+
+def test_the_rate_is_that_of_the_last_half_minute_or_of_the_last_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress.sys, "stderr", Terminal())
+    lines: list[Any] = []
+    monkeypatch.setattr(progress, "_Line", lambda bar: lines.append(Line(bar)) or lines[-1])
+    clock = [0.0]
+    monkeypatch.setattr(progress, "monotonic", lambda: clock[0])
+    with byte_line(False, lambda: 10_000) as show:
+        assert show is not None
+        for now, done, rate in [(100, 1000, 10), (200, 3000, 20), (210, 4000, 3000 / 110), (235, 5000, 2000 / 35)]:
+            clock[0] = now
+            show("x", 1, done)
+            assert lines[0].rate == rate
+        clock[0] = 245
+        show("x", 1, 6000)
+        assert (lines[0].rate, lines[0].left) == (2000 / 35, 70)
+        clock[0] = 265  # the rest takes as long, and time has passed
+        assert lines[0].left == 50
+        clock[0] = 10_000
+        assert (lines[0].left, lines[0].shown["left"]) == (0, "")
+
+
+def test_the_rate_after_an_interrupted_conversion_is_that_of_the_run_that_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress.sys, "stderr", Terminal())
+    clock, end, lines = [0.0], [400], []
+
+    class Ticking(Line):
+        """Each step takes a second; one of them is interrupted."""
+
+        def __init__(self, bar: Any) -> None:
+            super().__init__(bar)
+            lines.append(self)
+
+        def show(self, path: str, done: int) -> None:
+            clock[0] += done > self._steps[-1][1]
+            super().show(path, done)
+            if done >= end[0]:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(progress, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(progress, "_Line", Ticking)
+    tegula.save(tmp_path / "a.zarr", **{f"x{number}": np.arange(100, dtype="u1") for number in range(10)})
+    command = ["convert", str(tmp_path / "a.zarr"), str(tmp_path / "b.zarr"), "--codecs", "zlib", "--resume"]
+    assert get_command(app).main(command, standalone_mode=False) == 130
+    clock[0] += 1000
+    end[0] = 10_000
+    assert get_command(app).main(command, standalone_mode=False) is None
+    first, second = lines
+    assert (first.rate, first._now.completed) == (100, 400)
+    # what the first run did is no work of the second one, nor is the time between them
+    (begin, before), *_, (now, done) = second._steps
+    assert (begin, before, now, done) == (1004, 400, 1010, 1000)
+    assert second.rate == 100

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import numcodecs
@@ -315,3 +316,8 @@ def test_a_name_may_have_a_level(text: str, option: str, level: int) -> None:
 def test_no_level(text: str) -> None:
     with pytest.raises(MetadataError, match="level"):
         codec_specs(text)
+
+
+def test_several_codecs_in_one_text_are_refused_with_their_list() -> None:
+    with pytest.raises(MetadataError, match=re.escape("a list: ['shuffle', 'zstd:9'], not as 'shuffle,zstd:9'")):
+        codec_specs("shuffle,zstd:9")

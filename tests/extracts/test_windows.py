@@ -15,6 +15,7 @@ from hypothesis.extra import numpy as npst
 
 import tegula
 from tegula.extracts import windows, writing
+from tegula.extracts.coordinates import Heads
 from tegula.extracts.values import array_to_json
 from tegula.extracts.windows import window
 from tegula.extracts.writing import WRITERS
@@ -132,7 +133,8 @@ def test_headed_csv_has_each_element_beside_its_coordinates(shape, limit):
     names = "abcd"[: len(shape)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(writing, "_TEXT_ELEMENTS", 3)
-        text = joined(writing.write_headed_csv(window(array, (...,), limit), "v", parts, names))
+        heads = [Heads(name, range(length), part) for name, length, part in zip(names, shape, parts, strict=True)]
+        text = joined(writing.write_headed_csv(window(array, (...,), limit), "v", heads))
     first, *lines = csv.reader(io.StringIO(text.decode()))
     scales = [1 if part is None else 10**axis for axis, part in enumerate(parts)]
     if len(shape) == 1:
@@ -158,8 +160,8 @@ def test_headed_csv_holds_few_coordinates(shape):
     part = window(array, (...,), 2**20)
     tracemalloc.start()
     try:
-        along = (window(x, (...,), 2**20), None, None)
-        pieces = writing.write_headed_csv(part, "v", along, "abc"[: len(shape)])
+        stored = (window(x, (...,), 2**20), None, None)
+        pieces = writing.write_headed_csv(part, "v", [Heads(*each) for each in zip("abc", map(range, shape), stored)])
         lines = b"".join(itertools.islice(pieces, 4)).decode().splitlines()
         assert tracemalloc.get_traced_memory()[1] < 2**26
     finally:
@@ -193,3 +195,22 @@ def test_text_of_few_decimals_is_exact():
     short = window(array, (...,), decodes=True).for_text().read()
     exact = [int(each) * Decimal("0.01") + Decimal("273.15") for each in packed]
     assert [*map(Decimal, map(repr, short.tolist()))] == exact
+
+
+@pytest.mark.parametrize(
+    ("units", "dtype", "texts"),
+    [
+        ("hours since 2024-01-01", "i8", ["2024-01-01T00:00", "2024-01-01T01:00"]),
+        ("days since 2024-01-01 12:00", "i4", ["2024-01-01T12:00", "2024-01-02T12:00"]),
+        ("days since 2024-01-01", "i2", ["2024-01-01", "2024-01-02"]),
+        ("seconds since 2024-01-01 00:00:00.25", "u4", ["2024-01-01T00:00:00.250", "2024-01-01T00:00:01.250"]),
+        ("milliseconds since 2024-01-01", "i8", ["2024-01-01T00:00:00.000", "2024-01-01T00:00:00.001"]),
+        ("nanoseconds since 2024-01-01", "i8", ["2024-01-01T00:00:00.000000000", "2024-01-01T00:00:00.000000001"]),
+        ("hours since 2024-01-01", "f8", ["2024-01-01T00:00:00.000000", "2024-01-01T01:00:00.000000"]),
+    ],
+)
+def test_the_text_of_times_has_no_more_digits_than_their_unit(units: str, dtype: str, texts: list[str]) -> None:
+    array = tegula.create_array({}, data=np.arange(2, dtype=dtype), attributes={"units": units})
+    part = window(array, (...,), decodes=True)
+    assert array_to_json(part.for_text().read()) == texts
+    np.testing.assert_array_equal(part.for_text().read(), part.read())

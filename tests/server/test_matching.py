@@ -92,6 +92,13 @@ def test_a_query_over_http_and_its_file() -> None:
                 lines = [*csv.reader(io.StringIO(answer.body.decode()))]
                 assert lines[0] == [*rows.names]
                 assert [int(line[0]) for line in lines[1:]] == values["n"][wanted].tolist()
+                if where:
+                    facts = ask(server.url, f"/-/stats/?{asked}&column=x").json
+                    here = values["x"][wanted]
+                    assert (facts["count"], facts["matching"]) == (np.isfinite(here).sum(), len(wanted))
+                    assert facts["max"] == (np.nanmax(here) if np.isfinite(here).any() else None)
+        assert ask(server.url, "/-/stats/n?where=value%20%3E%2025").json["min"] == 26
+        assert ask(server.url, "/-/stats/?where=n%20%3E%2025&column=none").status == 400
         part = ask(server.url, f"/-/values/?{urlencode({'where': 'n > 25', 'sort': 'n', 'selection': '0:3'})}")
         npy = np.load(io.BytesIO(ask(server.url, "/-/values/n?where=value%20%3E%2025&sort=value&selection=0:3").body))
         assert part.status == 422  # npy has no form for text of any length

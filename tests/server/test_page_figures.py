@@ -156,7 +156,7 @@ def test_csv_has_decoded_values_and_coordinates(screen: Screen, root: tegula.Gro
     screen.page.wait_for_selector("text=lat (°N)")
     screen.ready()
     head, *rows = csv.reader(download(screen, "csv", tmp_path).read_text(encoding="utf-8").splitlines())
-    assert head[0] == "lat\\lon"
+    assert head[0] == "lat (degrees_north)\\lon (degrees_east)"
     assert [float(cell) for cell in head[1:]] == [*np.arange(0.0, 90, 10)]
     assert [float(row[0]) for row in rows] == [*np.linspace(-60, 60, 7)]
     values = np.array([[float(cell or "nan") for cell in row[1:]] for row in rows])
@@ -164,29 +164,43 @@ def test_csv_has_decoded_values_and_coordinates(screen: Screen, root: tegula.Gro
     screen.show("#/climate/t2m?tab=line&along=1&at=3,0,0")
     screen.ready(".line-tab .plot")
     head, *rows = csv.reader(download(screen, "csv", tmp_path).read_text(encoding="utf-8").splitlines())
-    assert head == ["lat", "t2m"]
+    assert head == ["lat (degrees_north)", "t2m"]
     assert [(float(at), float(value)) for at, value in rows] == [
         *zip(np.linspace(-60, 60, 7), temperatures(root, 3)[::-1, 0])
     ]
 
 
-def test_csv_of_several_planes_has_a_column_for_their_axis(screen: Screen, root: tegula.Group, tmp_path: Path) -> None:
-    channels = root["channels/0"]
-    for fragment, name, planes in (
-        ("#/channels?at=0,2,0,0", "axis 0", channels[:, 2]),
-        ("#/channels?composite=0&at=1,0,0,0&through=1", "axis 1", channels[1]),
-        ("#/channels?channels=1,2&through=1&at=0,0,0,0", "axis 0", channels[1:]),
-    ):
+def test_csv_of_channels_and_projections_says_where_the_elements_lie(
+    screen: Screen, root: tegula.Group, tmp_path: Path
+) -> None:
+    values = root["channels/0"][...]
+    y, x = np.arange(16) * 0.5, np.arange(20) * 0.5
+    plane = "y (micrometer)\\x (micrometer)"
+    for fragment, heads, planes in (
+        ("#/channels?at=0,2,0,0", ["c"], {f"channel {at}": values[at, 2] for at in range(3)}),
+        ("#/channels?composite=0&at=1,3,0,0", [], {None: values[1, 3]}),
+        ("#/channels?composite=0&at=1,0,0,0&through=1", [], {None: values[1].max(0)}),
+        ("#/channels?channels=1,2&through=1&at=0,0,0,0", ["c"],
+         {"channel 1": values[1].max(0), "channel 2": values[2].max(0)}),
+        ("#/channels?composite=0&axes=1,3&at=1,0,5,0", None, {None: values[1, :, 5]}),
+    ):  # fmt: skip
         screen.show(fragment)
         screen.ready()
         head, *rows = csv.reader(download(screen, "csv", tmp_path).read_text(encoding="utf-8").splitlines())
-        kept = planes.ndim - 1
-        assert head[0] == name
-        assert len(head) == kept + 20
-        assert np.array_equal([[int(cell) for cell in row[kept:]] for row in rows], planes.reshape(-1, 20))
-        first = 1 if "channels=1" in fragment else 0
-        assert len({row[0] for row in rows}) == len(planes)
-        assert rows[0][0] == str(first)
+        kept = 1 if heads is None else len(heads) + 1
+        assert head[:kept] == (["z (micrometer)\\x (micrometer)"] if heads is None else [*heads, plane])
+        assert [float(cell) for cell in head[kept:]] == [*x]
+        down = np.arange(4) * 2.0 if heads is None else y
+        assert [float(row[kept - 1]) for row in rows] == [*down] * len(planes)
+        assert [*dict.fromkeys(row[0] for row in rows)] == [*planes] or heads != ["c"]
+        found = np.array([[int(cell) for cell in row[kept:]] for row in rows]).reshape(len(planes), len(down), len(x))
+        np.testing.assert_array_equal(found, [*planes.values()])
+        np.testing.assert_array_equal(np.squeeze(np.load(download(screen, "npy", tmp_path))), np.squeeze(found))
+        # statistics are those of what is shown, too
+        screen.page.get_by_role("button", name="Statistics of what is shown").click()
+        screen.page.wait_for_selector(".side .statistics dl")
+        count, *_ = screen.page.locator(".side .statistics dd").all_text_contents()
+        assert int(count.replace("\u202f", "")) == found.size
 
 
 def test_figures_say_what_they_show(screen: Screen, root: tegula.Group, tmp_path: Path) -> None:

@@ -86,6 +86,45 @@ def test_rows_are_filtered_sorted_and_exported(format: str, browser: Any, tmp_pa
         screen.close()
 
 
+def test_statistics_of_a_column_follow_the_filter(browser: Any, tmp_path: Path) -> None:
+    table = prices(tmp_path / "t", "bcolz")
+    close, lot = table["close"][:], table["lot"][:]
+    with tegula.serve(table, port=0) as running:
+        screen = Screen(browser, running.url)
+        screen.show()
+        screen.until("d.total === '5000'", ".table")
+        field = screen.page.get_by_label("Condition on the rows")
+        screen.page.get_by_role("button", name="close", exact=True).click()
+        shown = screen.page.locator(".values-tab .statistics")
+        shown.get_by_text("4\u202f999", exact=True).wait_for()  # one is missing
+        assert "match" not in shown.inner_text()
+        for where, chosen in (("lot == 3 and close > 90", (lot == 3) & (close > 90)), ("lot < 2", lot < 2)):
+            field.fill(where)
+            field.press("Enter")
+            shown.get_by_text(
+                f"of the {chosen.sum()} rows that match"
+                if chosen.sum() < 1000
+                else f"of the 1\u202f{chosen.sum() - 1000:03} rows that match"
+            ).wait_for()
+            facts = dict(zip(shown.locator("dt").all_text_contents(), shown.locator("dd").all_text_contents()))
+            here = close[chosen]
+            assert int(facts["count"].replace("\u202f", "")) == np.isfinite(here).sum()
+            assert float(facts["min"]) == pytest.approx(np.nanmin(here))
+            assert float(facts["mean"]) == pytest.approx(np.nanmean(here), rel=1e-5)
+        field.fill("")
+        field.press("Enter")
+        shown.get_by_text("4\u202f999", exact=True).wait_for()
+        # a column that is asked for while the filter is there
+        field.fill("close > 120")
+        field.press("Enter")
+        screen.until(f"d.total === '{(close > 120).sum()}'", ".table")
+        screen.page.get_by_role("button", name="lot", exact=True).click()
+        screen.page.locator(".statistics h3 >> text=lot").wait_for()
+        shown.get_by_text(f"of the {(close > 120).sum()} rows that match").wait_for()
+        assert screen.console == []
+        screen.close()
+
+
 def test_missing_values_come_last(browser: Any, tmp_path: Path) -> None:
     table = prices(tmp_path / "t", "zarr3")
     close = table["close"][:]

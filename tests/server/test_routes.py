@@ -222,6 +222,9 @@ def test_statistics_of_a_selection_are_those_of_numpy(url: str) -> None:
     assert result["std"] == pytest.approx(values.std())
     assert sum(result["histogram"]["counts"]) == values.size
     assert ask(url, "/-/stats/n").json["missing"] == 1
+    for wrong in ("through=x", "through=9", "through=1&selection=0,0,0", "through=100"):
+        assert ask(url, f"/-/stats/t?{wrong}").status == 400
+        assert ask(url, f"/-/values/t?{wrong}").status == 400
     assert ask(url, "/-/stats/t?selection=9").status == 400
     assert ask(url, "/-/stats/t?selection=a!").status == 400
     group = ask(url, "/-/stats/below")

@@ -47,16 +47,25 @@ export function shownOf(
   return { parts, through, channels: list.length === 0 ? null : { axis: source.channels!.axis, list } };
 }
 
-/** Return what is shown as one selection, as the server understands it: with all channels from the first to the last. */
-export function selection({ parts, channels }: Shown): string {
+/** Return one selection of all that is shown: with all channels from the first to the last. */
+function selection({ parts, channels }: Shown): string {
   const ends = channels && `${Math.min(...channels.list)}:${Math.max(...channels.list) + 1}`;
   return parts.map((part, axis) => (axis === channels?.axis ? ends! : part)).join(",");
 }
 
-/** Return a link to a selection as a file; csv has decoded values, with coordinates as heads. */
-export function fileLink(context: Context, path: string, chosen: string, format: string): HTMLAnchorElement {
+/** What the server is asked for: a selection, of which the greatest elements along an axis may be meant. */
+export type Asked = { readonly selection: string; readonly through?: string };
+
+/** Return what is shown as the server is asked for it. */
+export function asked(shown: Shown): Asked {
+  const { through } = shown;
+  return { selection: selection(shown), ...(through === null ? {} : { through: String(through) }) };
+}
+
+/** Return a link to what is shown as a file; csv has decoded values, with coordinates as heads. */
+export function fileLink(context: Context, path: string, what: Asked, format: string): HTMLAnchorElement {
   const name = `${path.split("/").pop() || "values"}.${format}`;
-  const query = { selection: chosen, format, ...(format === "csv" ? { heads: "1" } : {}) };
+  const query = { ...what, format, ...(format === "csv" ? { heads: "1" } : {}) };
   const href = context.server.url(`-/values/${escaped(path)}`, query, true);
   return h("a", { class: "button", href, download: name }, format);
 }

@@ -6,7 +6,7 @@ import { h, replace } from "./dom.ts";
 import { showCode } from "./codewindow.ts";
 import { isInDataset } from "./datasets.ts";
 import { isComplex } from "./documents.ts";
-import { type Shown, fileLink, selection, shownOf } from "./downloads.ts";
+import { type Asked, type Shown, asked, fileLink, shownOf } from "./downloads.ts";
 import type { LineView } from "./line.ts";
 import { type Reading, program } from "./program.ts";
 import { saveFigure } from "./saving.ts";
@@ -52,9 +52,9 @@ export class FilesPanel {
     this.statistics.clear();
     const name = source.node.path.split("/").pop() || "values";
     const links = ["npy", "csv"].map((format) => {
-      const link = fileLink(this.context, this.path, "", format);
+      const link = fileLink(this.context, this.path, { selection: "" }, format);
       // what is shown changes until the moment of the click
-      const aim = (): string => (link.href = fileLink(this.context, this.path, this.selection(), format).href);
+      const aim = (): string => (link.href = fileLink(this.context, this.path, this.asked(), format).href);
       link.addEventListener("pointerdown", aim);
       link.addEventListener("click", aim);
       return link;
@@ -94,7 +94,7 @@ export class FilesPanel {
   }
 
   private measure(): void {
-    void this.statistics.show(this.path, "Statistics of what is shown", this.selection());
+    void this.statistics.show(this.path, "Statistics of what is shown", this.asked());
   }
 
   /** Offer neuroglancer for a volume. */
@@ -123,8 +123,10 @@ export class FilesPanel {
     return { parts, through: null, channels: null };
   }
 
-  /** Return the selection that is shown, of the array that is drawn. */
-  private selection(): string {
-    return selection(this.shown(this.source!));
+  /** Return what is shown of the array that is drawn; of complex numbers the server compares none. */
+  private asked(): Asked {
+    const { document } = this.source!.node;
+    const shown = this.shown(this.source!);
+    return asked(document !== null && isComplex(document) ? { ...shown, through: null } : shown);
   }
 }

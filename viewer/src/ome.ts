@@ -25,12 +25,13 @@ export interface Pyramid {
   readonly levels: readonly Level[];
   /** Size of an element of the first level along each axis, in the unit of that axis. */
   readonly sizes: readonly number[];
+  /** Where its first element lies along each axis. */
+  readonly starts: readonly number[];
 }
 
 interface Transformation {
-  readonly type?: unknown;
   readonly scale?: unknown;
-  readonly transformations?: unknown;
+  readonly translation?: unknown;
 }
 
 /** Read the first pyramid that the attributes of a group describe (OME-Zarr 0.4, 0.5 and 0.6); `null` if there is none. */
@@ -46,16 +47,17 @@ export function pyramid(attributes: Readonly<Record<string, unknown>>): Pyramid 
   const datasets = first.datasets.filter(
     (item): item is Record<string, unknown> => isRecord(item) && typeof item.path === "string",
   );
-  const scales = datasets.map((item) => scaleOf(item.coordinateTransformations));
-  const base = scales[0] ?? null;
+  const placed = datasets.map((item) => placeOf(item.coordinateTransformations, first.coordinateTransformations));
+  const base = placed[0] ?? null;
   const levels = datasets.map((item, at) => ({
     path: item.path as string,
-    factors: base !== null && scales[at] != null ? scales[at]!.map((size, axis) => size / (base[axis] ?? 1)) : [],
+    factors: base === null ? [] : (placed[at]?.sizes.map((size, axis) => size / (base.sizes[axis] ?? 1)) ?? []),
   }));
   if (levels.length === 0) return null;
   const { channels } = isRecord(home.omero) ? home.omero : { channels: null };
   const described = Array.isArray(channels) ? channels.map(channelOf) : [];
-  return { name: String(first.name ?? ""), channels: described, axes, levels, sizes: base ?? [] };
+  const { sizes, starts } = base ?? { sizes: [], starts: [] };
+  return { name: String(first.name ?? ""), channels: described, axes, levels, sizes, starts };
 }
 
 const COLOURS = ["00ff00", "ff0000", "0000ff", "ff00ff", "00ffff", "ffff00", "ffffff"];
@@ -86,13 +88,36 @@ function axesOf(described: Readonly<Record<string, unknown>>): unknown[] {
   return Array.isArray(axes) ? axes : [];
 }
 
-function scaleOf(transformations: unknown): number[] | null {
-  if (!Array.isArray(transformations)) return null;
-  const sequence = transformations.find((item: Transformation) => item?.type === "sequence") as
-    Transformation | undefined;
-  const steps = Array.isArray(sequence?.transformations) ? sequence.transformations : transformations;
-  const found = steps.find((item: Transformation) => item?.type === "scale") as Transformation | undefined;
-  return Array.isArray(found?.scale) ? found.scale.map(Number) : null;
+interface Placed {
+  readonly sizes: readonly number[];
+  readonly starts: readonly number[];
+}
+
+/** Return sizes and places of elements from the transformations of a level, and then of the image; `null` without a scale. */
+function placeOf(...lists: readonly unknown[]): Placed | null {
+  let found: Placed | null = null;
+  for (const { scale, translation } of lists.flatMap((listed) => stepsOf(listed))) {
+    if (Array.isArray(scale)) {
+      const by = scale.map(Number);
+      const { sizes, starts }: Placed = found ?? { sizes: by.map(() => 1), starts: by.map(() => 0) };
+      found = {
+        sizes: sizes.map((size, axis) => size * (by[axis] ?? 1)),
+        starts: starts.map((start, axis) => start * (by[axis] ?? 1)),
+      };
+    } else if (Array.isArray(translation) && found !== null) {
+      const { sizes, starts }: Placed = found;
+      found = { sizes, starts: starts.map((start, axis) => start + Number(translation[axis] ?? 0)) };
+    }
+  }
+  return found;
+}
+
+/** Return the transformations of a list; since 0.6 they may be in a sequence. */
+function stepsOf(listed: unknown): Transformation[] {
+  if (!Array.isArray(listed)) return [];
+  return listed.filter(isRecord).flatMap((step): Transformation[] => {
+    return step.type === "sequence" ? stepsOf(step.transformations) : [step];
+  });
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

@@ -116,8 +116,9 @@ function named(node: Node, axis: number, shape: readonly number[]): Coordinates 
 
 /** Return the coordinates of an axis of a pyramid whose elements have a size. */
 function sized(node: Node, axis: number, length: number): Coordinates | null {
-  const [about, size] = [node.pyramid?.axes[axis], node.pyramid?.sizes[axis]];
+  const { axes, sizes, starts } = node.pyramid ?? { axes: [], sizes: [], starts: [] };
+  const [about, size, start] = [axes[axis], sizes[axis], starts[axis] ?? 0];
   if (about === undefined || size === undefined || about.type !== "space" || length > 200_000) return null;
-  const values = Float64Array.from({ length }, (_, at) => at * size);
+  const values = Float64Array.from({ length }, (_, at) => start + at * size);
   return { name: about.name, units: about.unit, values, labels: null, time: null, up: false };
 }

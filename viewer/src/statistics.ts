@@ -28,29 +28,37 @@ export class StatisticsView {
     this.element.hidden = true;
   }
 
-  /** Show the statistics of a selection of an array, or of its first elements if it is too large. */
-  async show(path: string, title: string, selection: string): Promise<void> {
+  /** Show the statistics of a part of an array, or of its first elements if all of them are too many. */
+  async show(path: string, title: string, part: Readonly<Record<string, string>>): Promise<void> {
     this.asking?.abort();
     const controller = new AbortController();
     this.asking = controller;
     this.element.hidden = false;
     const heading = h("h3", {}, title);
     replace(this.element, heading, h("p", { class: "note" }, "…"));
-    const ask = (chosen: string): Promise<Found> =>
-      this.context.server.elements<Found>(`-/stats/${escaped(path)}`, { selection: chosen }, controller.signal);
+    const ask = (query: Readonly<Record<string, string>>): Promise<Found> =>
+      this.context.server.elements<Found>(`-/stats/${escaped(path)}`, { ...query }, controller.signal);
     try {
-      const found = await ask(selection).catch((error: Error) => {
-        if (selection !== "" || controller.signal.aborted) throw error;
-        return ask(`0:${SAMPLE}`);
+      const found = await ask(part).catch((error: Error) => {
+        if (part.selection !== "" || controller.signal.aborted) throw error;
+        return ask({ selection: `0:${SAMPLE}` });
       });
-      const part =
-        found.selection === selection ? null : h("p", { class: "note" }, `of the first ${grouped(SAMPLE)} elements`);
-      replace(this.element, heading, part, facts(found), counts(found));
+      const note = noteOf(found, part.selection ?? "");
+      replace(this.element, heading, note && h("p", { class: "note" }, note), facts(found), counts(found));
     } catch (error) {
       if (!controller.signal.aborted)
         replace(this.element, heading, h("p", { class: "failed" }, (error as Error).message));
     }
   }
+}
+
+/** Say of which elements they are, if not of all that were asked for; of rows that match, how many these are. */
+function noteOf({ selection, matching, searched, length }: Found, wanted: string): string | null {
+  if (typeof matching === "number" && typeof searched === "number" && typeof length === "number") {
+    const whole = searched < length ? `the first ${grouped(searched)} of ${grouped(length)}` : grouped(length);
+    return `of the ${grouped(matching)} rows that match, of ${whole}`;
+  }
+  return selection === wanted ? null : `of the first ${grouped(SAMPLE)} elements`;
 }
 
 function facts(found: Found): HTMLElement {

@@ -5,7 +5,7 @@ import { h } from "./dom.ts";
 import { Filter } from "./filter.ts";
 import { grouped } from "./format.ts";
 import { type Node, shapeOf } from "./nodes.ts";
-import { MOST_COLUMNS, planeRows, scalarValue, tableRows } from "./rows.ts";
+import { type Column, MOST_COLUMNS, planeRows, scalarValue, tableRows } from "./rows.ts";
 import type { Source } from "./source.ts";
 import { StatisticsView } from "./statistics.ts";
 import { TableView } from "./table.ts";
@@ -24,13 +24,15 @@ export class ValuesTab {
   private most = 0;
   private shown = "";
   private node: Node | null = null;
+  /** The column whose statistics are shown, and the condition on the rows that they are of. */
+  private measured: { readonly column: Column; readonly where: string } | null = null;
 
   constructor(context: Context) {
     this.context = context;
     this.table = new TableView(context);
     this.statistics = new StatisticsView(context);
     this.filter = new Filter(context);
-    this.table.asking = (column) => void this.statistics.show(column.path!, column.name, "");
+    this.table.asking = (column) => this.measure(column);
     const turn = (by: number) => (): void => {
       this.context.model.set({ column: Math.max(0, Math.min(this.most - 1, this.firstColumn + by * MOST_COLUMNS)) });
     };
@@ -58,8 +60,10 @@ export class ValuesTab {
     if (node?.path !== this.node?.path) {
       this.failed.hidden = this.pager.hidden = true;
       this.statistics.clear();
+      this.measured = null;
     }
     this.node = node;
+    if (this.measured !== null && this.measured.where !== this.where) this.measure(this.measured.column);
     const { axes, index, query } = this.context.model.state;
     const others = index.filter((_, axis) => axes === null || !axes.includes(axis));
     const key =
@@ -80,6 +84,19 @@ export class ValuesTab {
       return;
     }
     void this.fill(node, source, key);
+  }
+
+  private get where(): string {
+    return this.context.model.state.query.where;
+  }
+
+  /** Show statistics of a column, of the rows that the filter leaves. */
+  private measure(column: Column): void {
+    const { where, node } = this;
+    this.measured = { column, where };
+    const path = where === "" ? column.path! : node!.path;
+    const part = where === "" ? { selection: "" } : { where, column: column.name };
+    void this.statistics.show(path, column.name, part);
   }
 
   private async fill(node: Node, source: Source | null, key: string): Promise<void> {

@@ -60,8 +60,8 @@ def known_keywords(function: Callable[P, T]) -> Callable[P, T]:
     """Decorate a function, so that unknown keywords raise the error of `check_keywords`.
 
     A function with ``**options`` checks those itself. Too many arguments by position, and one that is also given by
-    name, are a `KeywordError`, too. A first parameter that is a source or a target is also called `store`, as in
-    zarr-python; if it is given, a `target` after it is.
+    name, are a `KeywordError`, too. A target, or a source that comes first, is also called `store`, as in zarr-python;
+    if both are there, the target is once the source is given.
 
     Examples
     --------
@@ -76,12 +76,13 @@ def known_keywords(function: Callable[P, T]) -> Callable[P, T]:
     names = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]) - {"self"}
     name, most = function.__name__, code.co_argcount
     first = code.co_varnames[0] if code.co_varnames[:1] in (("target",), ("source",)) else ""
+    takes_store = bool(first or "target" in names)
     takes_more, checks_itself = bool(code.co_flags & _HAS_MORE), bool(code.co_flags & _HAS_OPTIONS)
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
-        if first and "store" in kwargs:
-            called = "target" if (args or first in kwargs) and "target" in names else first
+        if takes_store and "store" in kwargs:
+            called = "target" if "target" in names and (not first or args or first in kwargs) else first
             if called not in kwargs:
                 kwargs[called] = kwargs.pop("store")
         if not checks_itself and not names.issuperset(kwargs):

@@ -10,6 +10,7 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from math import prod
+from time import monotonic
 from typing import Any
 
 from tegula.cli.reporting import print_message
@@ -24,6 +25,7 @@ from tegula.runtime.quantities import human_bytes, human_seconds
 __all__ = ["amounts", "byte_line", "progress_line", "reading_line"]
 
 Report = Callable[[str, int, int], None]
+_PERIOD = 30.0  # seconds for which the rate is the mean, or the time that the last step took
 
 
 @contextmanager
@@ -134,7 +136,9 @@ class _Line:
 
     def __init__(self, bar: Any) -> None:
         self._bar = bar
-        self._task = bar.add_task("looking", total=None, percent="", rate="", left="")
+        # times and bytes done, since this run began or a while ago: a unit of work may take minutes
+        self._steps = [(monotonic(), 0)]
+        bar.add_task("looking", total=None, line=self)
 
     @property
     def percent(self) -> int | None:
@@ -143,27 +147,47 @@ class _Line:
         return int(100 * task.completed / task.total) if task.total else None
 
     @property
+    def rate(self) -> float:
+        """The bytes that this run does in a second, until its last step; 0 if it has not made a step."""
+        (begin, before), (end, done) = self._steps[0], self._steps[-1]
+        return (done - before) / (end - begin) if end > begin else 0
+
+    @property
+    def left(self) -> float:
+        """The seconds that the rest will take; 0 if that is not known."""
+        task, rate = self._now, self.rate
+        if not task.total or not rate:
+            return 0
+        left: float = (task.total - task.completed) / rate - (monotonic() - self._steps[-1][0])
+        return max(0, left)
+
+    @property
+    def shown(self) -> dict[str, str]:
+        """The texts of the columns, which are looked up each time that the line is drawn."""
+        percent, rate, left = self.percent, int(self.rate), round(self.left)
+        return {
+            "percent": "" if percent is None else f"{percent} %",
+            "rate": f"{human_bytes(rate)}/s" if rate else "",
+            "left": f"{human_seconds(left)} left".replace(".0 s", " s") if left else "",
+        }
+
+    @property
     def _now(self) -> Any:
-        return self._bar.tasks[self._task]
+        return self._bar.tasks[0]
 
     def total(self, number: int, before: int) -> None:
         """Set the total number of bytes, and how many of them an earlier run has done."""
-        self._bar.reset(self._task, total=number or None, completed=before, description="")
-        self._describe()
+        self._steps = [(monotonic(), before)]
+        self._bar.reset(self._now.id, total=number or None, completed=before, description="")
 
     def show(self, path: str, done: int) -> None:
         """Set the number of bytes done, and show the path."""
-        self._bar.update(self._task, completed=done, description=printable(path) or "array")
-        self._describe()
-
-    def _describe(self) -> None:
-        percent, speed, left = self.percent, self._now.speed, self._now.time_remaining
-        self._bar.update(
-            self._task,
-            percent="" if percent is None else f"{percent} %",
-            rate=f"{human_bytes(int(speed))}/s" if speed else "",
-            left=f"{human_seconds(round(left))} left".replace(".0 s", " s") if left else "",
-        )
+        now = monotonic()
+        if done > self._steps[-1][1]:
+            steps = [*self._steps, (now, done)]
+            begin = max((place for place, (time, _) in enumerate(steps[:-1]) if time < now - _PERIOD), default=0)
+            self._steps = steps[begin:]
+        self._bar.update(self._now.id, completed=done, description=printable(path) or "array")
 
 
 @contextmanager
@@ -190,10 +214,10 @@ def _shown(quiet: bool) -> Iterator[_Line | None]:
     parts = (
         rich.TextColumn("{task.description}", markup=False, table_column=name),
         rich.BarColumn(bar_width=None),
-        rich.TextColumn("{task.fields[percent]}"),
+        rich.TextColumn("{task.fields[line].shown[percent]}"),
         rich.DownloadColumn(binary_units=True),  # as the reports
-        rich.TextColumn("{task.fields[rate]}"),
-        rich.TextColumn("{task.fields[left]}"),
+        rich.TextColumn("{task.fields[line].shown[rate]}"),
+        rich.TextColumn("{task.fields[line].shown[left]}"),
     )
     with rich.Progress(*parts, console=console, transient=True, expand=True) as bar:
         yield _Line(bar)

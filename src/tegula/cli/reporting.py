@@ -41,6 +41,8 @@ _ARGUMENT: Final = re.compile(r"(?:the option )?\b([a-z_]+)=(True|'[^']*'|\([^)]
 _OPTIONS: Final = frozenset({"allow_pickle", "checksum", "method", "overwrite", "path", "scale_offset"})
 _SETTINGS: Final = frozenset({"allow_http", "anonymous", "missing", "remote_protocol"})  # of storage
 _STORAGE: Final = re.compile(r"\b(target_|second_)?storage_options\b")
+# named without a value, too; no member of a stored document has such a name
+_NAMED: Final = re.compile(r"(?:\bfield '|(?<![\w/'\"-]))(max_memory|scale_offset|visible_early)(?:'|(?![\w=/'\"]))")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
 QuietButJson = Annotated[
@@ -129,10 +131,13 @@ def as_options(text: str) -> str:
     'pass --allow-pickle if you trust its source'
     >>> as_options("public data are read with the option anonymous=True; pass scale_offset=(1, 0)")
     'public data are read with --storage-option anonymous=true; pass --scale-offset 1,0'
+    >>> as_options("raise max_memory to at least 100 (field 'max_memory')")
+    'raise --max-memory to at least 100 (--max-memory)'
     """
-    return _STORAGE.sub(
+    text = _STORAGE.sub(
         lambda match: f"--{match[1] or ''}storage-option".replace("_", "-"), _ARGUMENT.sub(_option, text)
     )
+    return _NAMED.sub(lambda match: f"--{match[1]}".replace("_", "-"), text)
 
 
 def _option(match: re.Match[str]) -> str:

@@ -167,6 +167,9 @@ def _codec_spec(item: Any) -> CodecSpec:
 
 def _with_level(text: str) -> dict[str, Any]:
     """Return the name in a text such as ``zstd`` or ``zstd:9`` with the level behind it."""
+    if "," in text:
+        listed = [part.strip() for part in text.split(",")]
+        raise MetadataError(f"several codecs are given as a list: {listed!r:.200}, not as {text!r:.80}", field="codecs")
     name, colon, level = text.partition(":")
     if not colon:
         return {"name": name}

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tegula.arrays.array import Array
 from tegula.arrays.chunk_regions import indices_of, selection_of
+from tegula.extracts.projections import Projection
 from tegula.indexing import split_fields
 from tegula.metadata.conventions import Conventions
 from tegula.tables.table import Table
@@ -52,7 +53,7 @@ class Window:
 
     Parameters
     ----------
-    array : Array
+    array : Array or Projection
         The array.
     fields : tuple
         Empty, or the item of the selection that names fields.
@@ -70,7 +71,7 @@ class Window:
         The number of decimals to round to; see `for_text`.
     """
 
-    array: Array | _Records
+    array: Array | Projection | _Records
     fields: tuple[Any, ...]
     axes: tuple[int | range, ...]
     dtype: np.dtype[Any]
@@ -108,7 +109,7 @@ class Window:
         """Return the window with the values of fewest digits that stand for the stored ones: their text is shorter.
 
         Values unpacked from ints get the decimals of scale and offset, which is exact, if these are few. Others become
-        float32, if that tells all stored ones apart.
+        float32, if that tells all stored ones apart. Times that are whole numbers of a unit have no parts of it.
 
         Examples
         --------
@@ -119,6 +120,8 @@ class Window:
         (array([285.04]), array([285.04]))
         """
         way = self.conventions
+        if way is not None and way.times is not None and way.read_as.kind in "iu" and not way.is_packed:
+            return replace(self, dtype=way.times.coarsest)
         if way is None or self.dtype != np.float64 or way.read_as.kind not in "iuf":
             return self
         scale, offset, stored = float(1 if way.scale is None else way.scale), float(way.offset or 0), way.read_as
@@ -179,13 +182,17 @@ class Window:
 
 
 def window(
-    node: Array | Table | Any, selection: tuple[Any, ...], block_bytes: int | None = None, *, decodes: bool = False
+    node: Array | Projection | Table | Any,
+    selection: tuple[Any, ...],
+    block_bytes: int | None = None,
+    *,
+    decodes: bool = False,
 ) -> Window:
     """Return the window of a selection.
 
     Parameters
     ----------
-    node : Array or Table
+    node : Array, Projection or Table
         The array, or the table whose rows are selected.
     selection : tuple
         Ints, slices, ranges, ``...`` and names of fields, as from `tegula.extracts.selections.parse_selection`.
@@ -207,7 +214,7 @@ def window(
     sample = np.asarray(array[(*fields, *nothing)])  # read for its data type
     dtype = array.dtype if not fields else sample.dtype
     conventions = None
-    if decodes and isinstance(node, Array) and not fields and not node.conventions.is_plain:
+    if decodes and isinstance(node, (Array, Projection)) and not fields and not node.conventions.is_plain:
         conventions = node.conventions
         dtype = conventions.decode(np.zeros(0, conventions.stored)).dtype
     return Window(array, fields, axes, dtype, sample.shape[array.ndim :], block_bytes or _BLOCK_BYTES, conventions)

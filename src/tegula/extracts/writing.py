@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tegula.errors import UnsupportedError
+from tegula.extracts.coordinates import Heads
 from tegula.extracts.values import array_to_json, json_text
 from tegula.extracts.windows import Window
 
@@ -62,9 +63,7 @@ def write_csv(window: Window, show: Show | None = None) -> Iterator[bytes]:
             yield _lines(_cells(values), show)
 
 
-def write_headed_csv(
-    window: Window, name: str, along: Sequence[Window | None], names: Sequence[str]
-) -> Iterator[bytes]:
+def write_headed_csv(window: Window, name: str, heads: Sequence[Heads]) -> Iterator[bytes]:
     """Yield csv with coordinates: those of the last dimension in the first line, those of others in columns.
 
     Parameters
@@ -73,17 +72,15 @@ def write_headed_csv(
         At least one dimension of an array. If it is the only one, its coordinates are a column, too.
     name : str
         The name of the values, at the head of their column.
-    along : sequence of Window or None
-        The coordinates of each dimension; of those that have none, the indices are written.
-    names : sequence of str
-        The name of each dimension.
+    heads : sequence of Heads
+        The name and the coordinates of each dimension.
 
     Examples
     --------
     >>> import tegula
     >>> from tegula.extracts.windows import window
     >>> part = window(tegula.array([[[1, 2], [3, 4]], [[5, 6], [7, 8]]]), (...,))
-    >>> print(b"".join(write_headed_csv(part, "t", (None, None, None), ("z", "y", "x"))).decode())
+    >>> print(b"".join(write_headed_csv(part, "t", [Heads(name, range(2)) for name in "zyx"])).decode())
     z,y\\x,0,1
     0,0,1,2
     0,1,3,4
@@ -91,12 +88,11 @@ def write_headed_csv(
     1,1,7,8
     <BLANKLINE>
     """
-    kept = [axis for axis in window.axes if isinstance(axis, range)]
-    if not kept or len(kept) != len(window.shape) or window.dtype.names is not None:
+    if not heads or len(heads) != len(window.shape) or window.dtype.names is not None:
         raise UnsupportedError("csv has coordinates for dimensions of plain elements; select some")
-    heads = [_Heads(part, axis) for part, axis in zip(along, kept)]
-    *outer, down = heads[:-1] or heads
-    yield _lines([[names[0], name] if len(kept) == 1 else [*names[:-2], "\\".join(names[-2:]), *heads[-1]]], None)
+    titles, texts = [one.title for one in heads], [_Texts(one) for one in heads]
+    *outer, down = texts[:-1] or texts
+    yield _lines([[titles[0], name] if len(heads) == 1 else [*titles[:-2], "\\".join(titles[-2:]), *texts[-1]]], None)
     for fixed, plane in zip(_combined(outer), _planes(window.for_text())):
         beside = iter(down)
         for block in plane:
@@ -105,21 +101,21 @@ def write_headed_csv(
                 yield _lines([[*fixed, head, *line] for line, head in zip(_cells(values), beside)], None)
 
 
-class _Heads:
-    """The coordinates along a dimension, or its indices: few are kept, and many are read each time, block by block."""
+class _Texts:
+    """The coordinates along a dimension: few stored ones are kept, and many are read each time, block by block."""
 
-    def __init__(self, part: Window | None, axis: range) -> None:
-        self._part = part
-        self._axis = axis
+    def __init__(self, heads: Heads) -> None:
+        self._heads = heads
         self._kept: list[Any] | None = None
 
     def __iter__(self) -> Iterator[Any]:
-        if self._part is None:
-            return iter(self._axis)
-        if len(self._axis) > _TEXT_ELEMENTS:
-            return self._read(self._part)
+        stored = self._heads.stored
+        if stored is None:
+            return self._heads.computed()
+        if len(self._heads.indices) > _TEXT_ELEMENTS:
+            return self._read(stored)
         if self._kept is None:
-            self._kept = [*self._read(self._part)]
+            self._kept = [*self._read(stored)]
         return iter(self._kept)
 
     @staticmethod
@@ -129,7 +125,7 @@ class _Heads:
                 yield from array_to_json(values)
 
 
-def _combined(heads: Sequence[_Heads]) -> Iterator[tuple[Any, ...]]:
+def _combined(heads: Sequence[_Texts]) -> Iterator[tuple[Any, ...]]:
     """Yield the coordinates of each plane; unlike `itertools.product` it holds none of them."""
     if not heads:
         yield ()

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, prod
 from typing import Any, Final, NamedTuple
 
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.metadata.spacing import Step
+from tegula.runtime.quantities import is_finite
 
 __all__ = [
-    "KEY", "VERSIONS", "Axis", "Level", "axes_of", "axes_said", "check_version", "factors_of", "level_paths",
-    "multiscales", "placed", "spaced",
+    "KEY", "VERSIONS", "Axis", "Level", "Place", "axes_of", "axes_said", "check_version", "factors_of", "level_paths",
+    "multiscales", "placed", "places_said", "spaced",
 ]  # fmt: skip
 
 KEY: Final = "ome"
@@ -52,6 +53,15 @@ class Axis(NamedTuple):
     def as_dict(self) -> dict[str, str]:
         """Return the members that are known."""
         return {name: value for name, value in self._asdict().items() if value}
+
+
+class Place(NamedTuple):
+    """What is known of the elements along an axis: their distance, the place of the first, and names of channels."""
+
+    axis: Axis
+    length: float
+    start: float
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,9 +280,7 @@ def axes_said(attributes: Mapping[str, Any], path: str, ndim: int) -> list[Any] 
     >>> axes_said({"multiscales": [image]}, "0", 3), axes_said({"multiscales": [image]}, "1", 3)
     ([{'name': 'c', 'type': 'channel'}, 'y', 'x'], None)
     """
-    metadata = attributes.get(KEY, attributes)  # below ``ome`` since 0.5
-    pyramids = _records(metadata.get("multiscales") if isinstance(metadata, Mapping) else None)
-    image = next((one for one in pyramids if path in level_paths({"multiscales": [one]})), None)
+    image = _image_of(attributes, path)
     if image is None:
         return None
     systems = [system.get("axes") for system in _records(image.get("coordinateSystems"))]
@@ -285,6 +293,70 @@ def axes_said(attributes: Mapping[str, Any], path: str, ndim: int) -> list[Any] 
     raise MetadataError(
         "the image does not say which axes are channels: pass axes, such as 'cyx' or 'zyx'", field="axes"
     )
+
+
+def _image_of(attributes: Mapping[str, Any], path: str) -> Mapping[str, Any] | None:
+    """Return the image of a group that has a level at a path."""
+    metadata = attributes.get(KEY, attributes)  # below ``ome`` since 0.5
+    pyramids = _records(metadata.get("multiscales") if isinstance(metadata, Mapping) else None)
+    return next((one for one in pyramids if path in level_paths({"multiscales": [one]})), None)
+
+
+def places_said(attributes: Mapping[str, Any], path: str, ndim: int) -> list[Place] | None:
+    """Return axes, distances and places of the elements of a level; ``None`` if the group is no image that says so.
+
+    A transformation that is not of scales and translations leaves the elements where their indices are. Names of
+    channels are those of ``omero``.
+
+    Examples
+    --------
+    >>> placed = [{"type": "scale", "scale": [2, 0.5]}, {"type": "translation", "translation": [1, 0]}]
+    >>> axes = [{"name": "c", "type": "channel"}, {"name": "x", "type": "space", "unit": "meter"}]
+    >>> image = {"axes": axes, "datasets": [{"path": "0", "coordinateTransformations": placed}]}
+    >>> places_said({"multiscales": [image]}, "0", 2)[1]
+    Place(axis=Axis(name='x', type='space', unit='meter'), length=0.5, start=0.0, labels=())
+    """
+    image = _image_of(attributes, path)
+    if image is None:
+        return None
+    try:
+        axes = [_axis(axis) for axis in axes_said(attributes, path, ndim) or ()]
+    except MetadataError:
+        return None
+    [level] = [one for one in _records(image.get("datasets")) if one.get("path") == path][:1]
+    lengths, starts = [1.0] * ndim, [0.0] * ndim
+    for listed in (level.get("coordinateTransformations"), image.get("coordinateTransformations")):
+        for step in _steps_of(listed):
+            scale, move = (_numbers_of(step.get(name), ndim) for name in ("scale", "translation"))
+            if scale is not None:
+                lengths = [length * by for length, by in zip(lengths, scale)]
+                starts = [start * by for start, by in zip(starts, scale)]
+            elif move is not None:
+                starts = [start + by for start, by in zip(starts, move)]
+    metadata = attributes.get(KEY, attributes)
+    omero = metadata.get("omero")
+    channels = _records(omero.get("channels") if isinstance(omero, Mapping) else None)
+    labels = tuple(str(one.get("label") or f"channel {at}") for at, one in enumerate(channels))
+    return [
+        Place(axis, length, start, labels if axis.type == "channel" else ())
+        for axis, length, start in zip(axes, lengths, starts)
+    ]
+
+
+def _steps_of(transformations: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the scales and translations of a list of transformations; since 0.6 they may be in a sequence."""
+    for step in _records(transformations):
+        if step.get("type") == "sequence":
+            yield from _steps_of(step.get("transformations"))
+        else:
+            yield step
+
+
+def _numbers_of(value: Any, ndim: int) -> list[float] | None:
+    is_list = isinstance(value, list) and len(value) == ndim
+    if not is_list or not all(type(one) in (int, float) and is_finite(one) for one in value):
+        return None
+    return [float(one) for one in value]
 
 
 def _records(value: Any) -> list[Mapping[str, Any]]:

@@ -30,6 +30,7 @@ _NANOSECONDS: Final = {
     "hour": 3600 * 10**9,
     "day": 86400 * 10**9,
 }
+_LENGTHS: Final = {"D": 86400 * 10**9, "h": 3600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}
 _DATE: Final = re.compile(
     r"\s*(\d{1,4})-(\d{1,2})-(\d{1,2})(?:[T\s]+(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9})\d*)?)?)?"
     r"\s*(?:Z|UTC|GMT|([+-])(\d{1,2}):?(\d{2})?)?\s*"
@@ -68,6 +69,23 @@ class TimeUnits:
     def dtype(self) -> np.dtype[Any]:
         """The type of decoded times: of nanoseconds if these are the unit, else of microseconds, for 290,000 years."""
         return np.dtype(f"{'m' if self.reference is None else 'M'}8[{'ns' if self.nanoseconds == 1 else 'us'}]")
+
+    @property
+    def coarsest(self) -> np.dtype[Any]:
+        """The type with the longest unit that has all times of whole numbers: days, minutes or parts of a second.
+
+        Examples
+        --------
+        >>> time_units({"units": "hours since 2000-01-01"}).coarsest, TimeUnits(3600 * 10**9, None).coarsest
+        (dtype('<M8[m]'), dtype('<m8[h]'))
+        """
+        reference = np.datetime64(0, "us") if self.reference is None else self.reference
+        start = int(reference.astype(f"M8[{'ns' if self.nanoseconds == 1 else 'us'}]").astype("i8"))
+        start *= 1 if self.nanoseconds == 1 else 1000
+        fits = [unit for unit, length in _LENGTHS.items() if not (self.nanoseconds % length or start % length)]
+        if self.reference is None:
+            return np.dtype(f"m8[{fits[0]}]")
+        return np.dtype(f"M8[{fits[0] if fits[0] != 'h' else 'm'}]")  # the text of a date has no hours without minutes
 
     def decode(self, values: npt.NDArray[Any], missing: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[Any]:
         """Return numbers as times.
@@ -117,8 +135,8 @@ class TimeUnits:
         if known.dtype.kind == "f":
             ticks += np.rint((known.astype("f8") - integers) * (self.nanoseconds / per_tick)).astype("i8")
         dates = (ticks + first).astype(self.dtype)
-        # dates before the reform are those of the Julian calendar, which NumPy does not know
-        if self.reference is not None and self.calendar != "proleptic_gregorian":
+        # dates before the reform are those of the Julian calendar, which NumPy does not know; nanoseconds begin later
+        if self.reference is not None and self.calendar != "proleptic_gregorian" and per_tick > 1:
             known_dates = dates[~is_missing]
             if known_dates.size and known_dates.min() < _REFORM:
                 raise UnsupportedError(

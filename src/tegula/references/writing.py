@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from tegula.arrays.array import Array
+from tegula.arrays.keywords import known_keywords
 from tegula.errors import AlreadyExistsError, MetadataError
 from tegula.formats import find_format
 from tegula.hierarchy.group import Group
@@ -34,6 +35,7 @@ _FORMS: Final = get_args(Form)
 _KEYS: Final = {"kerchunk": None, "parquet": V2_KEYS, "icechunk": default_keys()}
 
 
+@known_keywords
 def write(
     source: Any,
     target: Any = None,

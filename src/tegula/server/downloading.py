@@ -12,13 +12,14 @@ from typing import Final
 from tegula.arrays.array import Array
 from tegula.engine.reading.costs import reading_cost
 from tegula.errors import SelectionError
-from tegula.extracts.coordinates import coordinates_along
+from tegula.extracts.coordinates import heads_of
+from tegula.extracts.projections import Projection
 from tegula.extracts.windows import Window
 from tegula.extracts.writing import WRITERS, write_headed_csv
 from tegula.hierarchy.group import Group
 from tegula.server.consistency import Watch, Work
 from tegula.server.content import Content
-from tegula.server.extracting import BLOCK, part_of, table_at
+from tegula.server.extracting import BLOCK, part_of, read_axes, table_at
 from tegula.server.matching import ALL, Matching, Picked, Query, matching_cost, used_columns
 from tegula.tables.table import Table
 
@@ -48,12 +49,13 @@ def download(
     matching: Matching | None = None,
     *,
     heads: bool = False,
+    through: int | None = None,
 ) -> Work[Download]:
     """Return the work that begins a file of a selection; reading each further block takes as much memory.
 
     With a query, the selection is one of the rows that match it, in its order. With `heads`, values are decoded, and
-    csv of arrays has their coordinates in its first column and line. If the nodes are replaced later, the iterator
-    raises `ConflictError`.
+    csv of arrays has their coordinates in its first column and line. With `through`, the file has the greatest elements
+    along that axis. If the nodes are replaced later, the iterator raises `ConflictError`.
 
     Raises
     ------
@@ -77,7 +79,7 @@ def download(
     arrays = [node] if isinstance(node, Array) else [node[name] for name in node.names]
     used = used_columns(node, query) if query else []
     watch = content.watch(node, *(arrays if isinstance(node, Table) else ()))
-    whole = None if query else part_of(node, selection, decodes=heads)
+    whole = None if query else part_of(node, selection, decodes=heads, through=through)
     write = WRITERS[format]
     if heads and format == "csv" and isinstance(node, Array) and whole is not None:
         write = _headed(content, node, whole)
@@ -101,18 +103,17 @@ def download(
         return Download(f"{last}.{format}", _TYPES[format], size, first, None if is_all else pieces)
 
     # a table reads its columns one after another
-    axes = () if whole is None else whole.axes
+    axes = () if whole is None else read_axes(whole)
     cost = 3 * BLOCK + max((reading_cost(array.stored, axes) for array in arrays), default=0)
     return Work(cost + (matching_cost(used) if query else 0), run)
 
 
 def _headed(content: Content, node: Array, part: Window) -> Callable[[Window], Iterator[bytes]]:
     """Return a writer of csv with the coordinates of an array: those that are served."""
-    kept = [(axis, indices) for axis, indices in enumerate(part.axes) if isinstance(indices, range)]
-    along = [coordinates_along(node, axis, indices, content.root.path) for axis, indices in kept]
-    known = node.dimension_names or ()
-    names = [(known[axis] if axis < len(known) else None) or f"axis {axis}" for axis, _ in kept]
-    return partial(write_headed_csv, name=node.name or "value", along=along, names=names)
+    axes = {axis: indices for axis, indices in enumerate(read_axes(part)) if isinstance(indices, range)}
+    if isinstance(part.array, Projection):
+        del axes[part.array.through]
+    return partial(write_headed_csv, name=node.name or "value", heads=heads_of(node, axes, content.root.path))
 
 
 def _watched(pieces: Iterator[bytes], watch: Watch) -> Iterator[bytes]:

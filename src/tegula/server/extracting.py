@@ -9,8 +9,10 @@ from typing import Any, Final
 import numpy as np
 
 from tegula.arrays.array import Array
+from tegula.arrays.chunk_regions import indices_of
 from tegula.engine.reading.costs import element_bytes, reading_cost
 from tegula.errors import SelectionError, TegulaError, UnsupportedError
+from tegula.extracts.projections import Projection
 from tegula.extracts.selections import parse_selection
 from tegula.extracts.values import array_to_json, to_json
 from tegula.extracts.windows import Window, window
@@ -26,6 +28,8 @@ __all__ = [
     "BLOCK",
     "COST",
     "part_of",
+    "read_axes",
+    "row_statistics_work",
     "rows",
     "rows_work",
     "selection_statistics",
@@ -198,10 +202,26 @@ def _cell(value: Any) -> Any:
     return value
 
 
-def part_of(node: Array | Table | Picked, selection: str, *, decodes: bool = False) -> Window:
-    """Return the window of a selection as text; all elements if it is empty."""
+def part_of(
+    node: Array | Table | Picked, selection: str, *, decodes: bool = False, through: int | None = None
+) -> Window:
+    """Return the window of a selection as text, all elements if it is empty; maybe of the greatest along an axis."""
     parts = parse_selection(selection) if selection.strip() else (...,)
+    if through is not None:
+        if not isinstance(node, Array):
+            raise SelectionError("tables have no greatest elements along an axis")
+        axes = indices_of(parts, node.shape)
+        along = axes[through] if through < len(axes) else None
+        if not isinstance(along, range):
+            raise SelectionError(f"the selection has no range of indices along the axis {through}")
+        chosen = (*axes[:through], *axes[through + 1 :])
+        return window(Projection(node, through, along), chosen, block_bytes=BLOCK, decodes=decodes)
     return window(node, parts, block_bytes=BLOCK, decodes=decodes)
+
+
+def read_axes(part: Window) -> tuple[int | range, ...]:
+    """Return the indices along each axis that a window reads."""
+    return part.array.axes_of(part.axes) if isinstance(part.array, Projection) else part.axes
 
 
 def selection_statistics(content: Content, path: str, selection: str) -> Json:
@@ -226,21 +246,55 @@ def selection_statistics(content: Content, path: str, selection: str) -> Json:
     return selection_statistics_work(content, path, selection).run()
 
 
-def selection_statistics_work(content: Content, path: str, selection: str) -> Work[Json]:
-    """Return the work of `selection_statistics`; also raises `ConflictError` if the array is being replaced."""
-    node = content.open(path)
+def selection_statistics_work(content: Content, path: str, selection: str, through: int | None = None) -> Work[Json]:
+    """Return the work of `selection_statistics`, maybe of the greatest elements along the axis `through`.
+
+    It also raises `ConflictError` if the array is being replaced.
+    """
+    array = _measured(content.open(path), path)
+    part = part_of(array, selection, through=through)
+    _check_size(part)
+    watch = content.watch(array)
+
+    def run() -> Json:
+        result = statistics_of_blocks(array, part.pieces())
+        return {**to_json(result.as_dict()), "path": path, "selection": selection, "shape": [*part.shape]}
+
+    return Work(COST + reading_cost(array.stored, read_axes(part)), partial(watch.guard, run))
+
+
+def row_statistics_work(content: Content, path: str, column: str, query: Query, matching: Matching) -> Work[Json]:
+    """Return the work of the statistics of a column among the rows of a table that match a query.
+
+    Of an array, which has no columns, those of its elements.
+    """
+    node = table_at(content, path)
+    if isinstance(node, Table) and column not in node.names:
+        raise SelectionError(f"there is no column {column!r:.80}")
+    array = _measured(node[column] if isinstance(node, Table) else node, path)
+    used = used_columns(node, query)
+    watch = content.watch(node, *((array, *used) if isinstance(node, Table) else ()))
+
+    def run() -> Json:
+        found = matching.find(path, node, query, watch)
+        part = part_of(Picked(array, found.numbers), "")
+        _check_size(part)
+        result = to_json(statistics_of_blocks(array, part.pieces()).as_dict())
+        about = {"matching": len(found.numbers), "searched": found.searched, "length": len(node)}
+        return {**result, "path": path, "column": column, "shape": [*part.shape], **about}
+
+    return Work(COST + reading_cost(array.stored, ()) + matching_cost(used), partial(watch.guard, run))
+
+
+def _measured(node: Any, path: str) -> Array:
     if not isinstance(node, Array):
         raise SelectionError(
             "statistics are computed for one array; name an array or a column in the path", path=f"/{path}"
         )
-    part = part_of(node, selection)
+    return node
+
+
+def _check_size(part: Window) -> None:
     nbytes = prod(part.shape) * element_bytes(part.dtype)
     if nbytes > _MOST_STATISTICS:
         raise UnsupportedError(f"the selection has {nbytes} bytes; at most {_MOST_STATISTICS} are measured at once")
-    watch = content.watch(node)
-
-    def run() -> Json:
-        result = statistics_of_blocks(node, part.pieces())
-        return {**to_json(result.as_dict()), "path": path, "selection": selection, "shape": [*part.shape]}
-
-    return Work(COST + reading_cost(node.stored, part.axes), partial(watch.guard, run))

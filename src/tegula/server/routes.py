@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import count
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs
 
 from tegula.engine import back_off
@@ -233,8 +234,14 @@ class Routes:
         return as_json(await self._consistent(request, plan))
 
     async def _stats(self, request: Request, path: str) -> Reply:
-        selection = request.parameters.get("selection", "")
-        plan = partial(extracting.selection_statistics_work, self.content, path.strip("/"), selection)
+        asked, path = request.parameters, path.strip("/")
+        query, selection, through = _query(asked), asked.get("selection", ""), _axis(asked)
+        plan: Callable[[], Work[dict[str, Any]]]
+        if query:
+            column = asked.get("column", "")
+            plan = partial(extracting.row_statistics_work, self.content, path, column, query, self._matching)
+        else:
+            plan = partial(extracting.selection_statistics_work, self.content, path, selection, through)
         return as_json(await self._consistent(request, plan))
 
     async def _download(self, request: Request, tail: str) -> Reply:
@@ -246,8 +253,8 @@ class Routes:
 
         def plan() -> Work[downloading.Download]:
             nonlocal cost
-            heads = "heads" in asked
-            work = downloading.download(self.content, path, selection, format, query, self._matching, heads=heads)
+            more: dict[str, Any] = {"heads": "heads" in asked, "through": _axis(asked)}
+            work = downloading.download(self.content, path, selection, format, query, self._matching, **more)
             cost = work.cost
             return work
 
@@ -296,6 +303,14 @@ def _query(parameters: Mapping[str, str]) -> Query:
     if order not in ("ascending", "descending"):
         raise SelectionError(f"order must be ascending or descending, not {order!r:.40}")
     return Query(parameters.get("where", "").strip(), parameters.get("sort", ""), order == "descending")
+
+
+def _axis(parameters: Mapping[str, str]) -> int | None:
+    """Return the axis along which the greatest elements are asked for."""
+    text = parameters.get("through")
+    if text is not None and re.fullmatch("[0-9]{1,2}", text) is None:
+        raise SelectionError(f"through must be the number of an axis, not {text!r:.40}")
+    return None if text is None else int(text)
 
 
 def _names(text: str) -> list[str]:

@@ -28,33 +28,8 @@ Dims = Mapping[str, Sequence[str]] | Sequence[str] | None
 class TegulaBackendEntrypoint(BackendEntrypoint):
     """The engine ``"tegula"``: Zarr v1, v2 and v3 and bcolz as data sets of xarray.
 
-    The functions of xarray pass on these options, besides those for decoding: ``xr.open_dataset(x, engine="tegula",
+    The functions of xarray pass on the options of `open_dataset`: ``xr.open_dataset(x, engine="tegula",
     group="model")``.
-
-    Parameters
-    ----------
-    filename_or_obj : str, path, mapping, Store, Array, Group or Table
-        What to open; a table is a data set along the dimension ``row``, a single array the variable ``data``.
-    group : str, optional
-        Path of a group, array or table in it.
-    dims : mapping of str to sequence of str, or sequence of str, optional
-        Names of the dimensions of some variables; or one list of names for all arrays that have none of their own and
-        as many axes. Other axes without a name are called ``dim_0``, ``dim_1``, …; ``<variable>_dim_0`` where arrays of
-        different lengths would share the name.
-    consolidated : bool, optional
-        ``True`` takes the metadata from the consolidated copy, ``False`` from the documents themselves; by default from
-        the documents, unless the storage can't be listed.
-    format : str, optional
-        Opens nodes of this format only; see `tegula.open`.
-    storage_options : mapping, optional
-        Settings of the storage, if a URL is given; see `tegula.store_of`.
-    use_zarr_fill_value_as_mask : bool, optional
-        Whether elements equal to the fill value are missing; by default in Zarr v2 only. In v3 the attribute
-        ``_FillValue`` marks them.
-    allow_pickle : bool
-        Allow unpickling of chunks, which can run any code.
-    missing_chunks : {"fill", "error"}, optional
-        What reads of chunks that are not stored give; see `tegula.open`.
     """
 
     description = "Open Zarr v1, v2, v3 and bcolz, local or in object storage, with tegula"
@@ -84,7 +59,35 @@ class TegulaBackendEntrypoint(BackendEntrypoint):
         allow_pickle: bool = False,
         missing_chunks: str | None = None,
     ) -> xr.Dataset:
-        """Open one group, table or array as a data set; see `xarray.open_dataset`."""
+        """Open one group, table or array as a data set.
+
+        The options for decoding, from ``mask_and_scale`` to ``decode_timedelta``, are those of `xarray.open_dataset`.
+
+        Parameters
+        ----------
+        filename_or_obj : str, path, mapping, Store, Array, Group or Table
+            What to open; a table is a data set along the dimension ``row``, a single array the variable ``data``.
+        group : str, optional
+            Path of a group, array or table in it.
+        dims : mapping of str to sequence of str, or sequence of str, optional
+            Names of the dimensions of some variables; or one list of names for all arrays that have none of their own
+            and as many axes. Other axes without a name are called ``dim_0``, ``dim_1``, …; ``<variable>_dim_0`` where
+            arrays of different lengths would share the name.
+        consolidated : bool, optional
+            ``True`` takes the metadata from the consolidated copy, ``False`` from the documents themselves; by default
+            from the documents, unless the storage can't be listed.
+        format : str, optional
+            Opens nodes of this format only; see `tegula.open`.
+        storage_options : mapping, optional
+            Settings of the storage, if a URL is given; see `tegula.store_of`.
+        use_zarr_fill_value_as_mask : bool, optional
+            Whether elements equal to the fill value are missing; by default in Zarr v2 only. In v3 the attribute
+            ``_FillValue`` marks them.
+        allow_pickle : bool
+            Allow unpickling of chunks, which can run any code.
+        missing_chunks : {"fill", "error"}, optional
+            What reads of chunks that are not stored give; see `tegula.open`.
+        """
         how = storage_options, use_zarr_fill_value_as_mask, allow_pickle, missing_chunks
         opener = opening.Opener(dims, consolidated, format, *how, drop_variables)
         return _decoded(

@@ -12,6 +12,7 @@ import xarray as xr
 from xarray.backends.common import ArrayWriter
 
 from tegula.arrays.creation import new_format, new_group
+from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import Node, opened_by_name
 from tegula.arrays.sharing import SharedTarget
 from tegula.engine import read_metadata
@@ -37,6 +38,7 @@ _ARRAY: Final = "__xarray_dataarray_variable__"
 _ARRAY_NAME: Final = "__xarray_dataarray_name__"
 
 
+@known_keywords
 def write(
     data: xr.Dataset | xr.DataArray | xr.DataTree,
     target: Any,

@@ -25,6 +25,7 @@ from tegula.runtime.optional import library
 
 library("zarr.abc.store")  # raises if it is missing, and says how to install it
 
+from tegula.arrays.keywords import known_keywords  # noqa: E402
 from tegula.zarr.pipeline import Pipeline  # noqa: E402
 from tegula.zarr.zarr_store import TegulaStore  # noqa: E402
 from tegula.zarr3_view import shown  # noqa: E402
@@ -32,6 +33,7 @@ from tegula.zarr3_view import shown  # noqa: E402
 __all__ = ["Pipeline", "TegulaStore", "store"]
 
 
+@known_keywords
 def store(
     target: Any,
     *,

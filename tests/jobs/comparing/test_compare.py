@@ -272,3 +272,10 @@ def test_members_of_what_only_one_side_has_are_left_alone(kind: str) -> None:
         report = tegula.compare(first, second)
         assert (report.equal, report.failed) == (False, {})
         assert {"/".join(difference.path.split("/")[:1]) for difference in report.differences} == {"g"}
+
+
+def test_floats_are_said_with_no_more_digits_than_their_size_needs() -> None:
+    one, other = np.array([0.1, 285.0215759277344], "f4"), np.array([0.1, 0.3], "f4")
+    [found] = tegula.compare(tegula.array(one), tegula.array(other)).differences
+    assert str(found) == "/: 1 of 2 values differ, the first at [1]: 285.02158 and 0.3"
+    assert (np.float32(found.one), np.float32(found.other)) == (one[1], other[1])

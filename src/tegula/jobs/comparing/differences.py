@@ -185,10 +185,15 @@ def _distances(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> np.nda
 
 
 def _python_value(value: Any) -> Any:
-    """Return a value as a Python object; times and structures remain NumPy scalars."""
+    """Return a value as a Python object; times and structures remain NumPy scalars.
+
+    A float has the fewest digits that tell it from others of its size.
+    """
     array = np.asarray(value)
     if array.ndim or array.dtype.kind in "MmV":
         return value[()] if isinstance(value, np.ndarray) and not value.ndim else value
+    if array.dtype.kind == "f" and array.dtype.itemsize < np.dtype("f8").itemsize:
+        return float(str(array[()]))
     return array.item()
 
 
