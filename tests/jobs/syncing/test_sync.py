@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import tegula
+from tegula.jobs import units
 from tegula.jobs.plans import digest
 from tegula.jobs.recording import claimed
 from tegula.jobs.syncing import array_job
@@ -484,3 +485,89 @@ def test_consolidated_metadata_come_after_a_sync_that_was_interrupted(
     tegula.sync(source, target)
     assert tegula.open_group(target, consolidated=True)["x"].shape == (12, 5)
     assert tegula.sync(source, target).is_same
+
+
+def test_what_is_refused_does_not_keep_the_rest_from_being_synced(mirror: tuple[Path, Path]) -> None:
+    source, target = mirror
+    made, group = tegula.open_group(target, mode="r+"), tegula.open_group(source, mode="r+")
+    made["y"][0], made["sub"].attrs["mine"] = -1, 1
+    made.create_group("own")
+    del group["y"]
+    group.create_group("y").create_group("inner").create_array("a", data=[1])
+    group["sub"].attrs["theirs"] = 2
+    group["x"][0] = 8
+    group.create_array("z", data=[1, 2])
+    with pytest.raises(tegula.ConflictError) as caught:
+        tegula.sync(source, target, delete=True)
+    for what in (
+        "the chunk (0,) that others have changed in ",
+        "attributes of the group",
+        "a node that no sync has made",
+    ):
+        assert what in caught.value.message
+    report = caught.value.report  # type: ignore[attr-defined]
+    assert not report.ok
+    assert {*report.failed} == {"y", "sub", "own"}
+    assert actions(report) == {"x": "changed", "z": "new", "sub/z": "same"}
+    assert made["y"][0] == -1
+    assert made["sub"].attrs.asdict() == {"mine": 1}
+    assert "own" in made
+    assert tegula.compare(source / "x", target / "x").equal
+    wanted = tegula.diff(source, target, delete=True)
+    assert {*wanted.overwritten} == {"y", "sub", "own"}
+    assert tegula.sync(source, target, delete=True, force=True).overwritten == wanted.overwritten
+    check_same(source, target)
+    assert tegula.sync(source, target).is_same
+
+
+def test_a_root_that_may_not_be_replaced_is_refused(mirror: tuple[Path, Path], tmp_path: Path) -> None:
+    tegula.create_array(tmp_path / "own.zarr", data=[1])
+    with pytest.raises(tegula.ConflictError, match="a node that no sync has made"):
+        tegula.sync(mirror[0], tmp_path / "own.zarr")
+    assert tegula.open(tmp_path / "own.zarr")[:].tolist() == [1]
+    tegula.sync(mirror[0], tmp_path / "own.zarr", force=True)
+    check_same(mirror[0], tmp_path / "own.zarr")
+
+
+@pytest.mark.parametrize("order", [(1, 2, 3), (3, 2, 1, 3)], ids=str)
+def test_arrays_are_replaced_by_one_of_several_parts(
+    mirror: tuple[Path, Path], order: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(units, "BLOCK_BYTES", 1)  # a unit is one chunk
+    source, target = mirror
+    group = tegula.open_group(source, mode="r+")
+    for name in ("x", "y"):
+        group.create_array(name, data=np.random.default_rng(0).random((4, 4, 4)), chunks=(2, 3, 4), overwrite=True)
+    group.create_array("n", data=np.arange(60), chunks=2)
+    del group["sub"]
+    reports = [tegula.sync(source, target, part=(number, 3), delete=True) for number in order]
+    assert all(report.ok for report in reports)
+    assert [bool(report.units_left) for report in reports[:3]] == [True, True, False]
+    assert not [*target.glob(".tegula_job*")]
+    check_same(source, target)
+    assert tegula.sync(source, target).is_same
+
+
+def test_the_root_is_replaced_by_one_of_several_parts(tmp_path: Path) -> None:
+    source, target = tmp_path / "s.zarr", tmp_path / "t.zarr"
+    for data in (np.arange(6), np.arange(12.0).reshape(3, 4)):
+        tegula.create_array(source, data=data, chunks=(2,) * data.ndim, overwrite=True)
+        reports = [tegula.sync(source, target, part=(number, 3)) for number in (2, 1, 3)]
+        assert not reports[-1].units_left
+        check_same(source, target)
+        assert tegula.sync(source, target).is_same
+
+
+def test_parts_leave_a_group_in_the_place_of_an_array_to_a_whole_sync(mirror: tuple[Path, Path]) -> None:
+    source, target = mirror
+    group = tegula.open_group(source, mode="r+")
+    del group["x"]
+    group.create_group("x").create_array("inner", data=[1])
+    group["y"][0] = 9
+    for number in (1, 2):
+        report = tegula.sync(source, target, part=(number, 2))
+        assert "sync once without part" in report.failed["x"]
+    assert tegula.open(target)["y"][0] == 9
+    assert tegula.open(target)["x"].ndim == 2
+    tegula.sync(source, target)
+    check_same(source, target)

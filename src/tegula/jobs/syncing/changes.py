@@ -36,6 +36,7 @@ from tegula.tables.columns import ORDER
 
 __all__ = [
     "ANY_DOCUMENTS",
+    "OTHER_ATTRIBUTES",
     "Action",
     "Change",
     "attribute_changes",
@@ -54,6 +55,7 @@ Action = Literal["new", "changed", "same", "replaced"]
 Coords = tuple[int, ...]
 ANY_DOCUMENTS: Final = "*"
 """Stands among the digests of documents for those that a sync was about to write."""
+OTHER_ATTRIBUTES: Final = "attributes of the group that others have written"
 _OTHER_DOCUMENTS: Final = "documents that others have changed"
 _NAMED: Final = 3  # chunks that a message names
 _PAIRS: Final = 2**16  # chunks of one side, of which each touches some of the other
@@ -259,7 +261,7 @@ def foreign_at(store: Store, path: str) -> str:
                 return " and ".join(_named(differences(there, found.targets), found))
         return _OTHER_DOCUMENTS
     if node is not None and found.is_complete and digest_of_attributes(node.attributes) not in found.documents:
-        return "attributes of the group that others have written"
+        return OTHER_ATTRIBUTES
     prefix = f"{path}/" if path else ""
     members = [child[:-1] for child in children(store, prefix) if is_node(store, child[:-1])]
     return next(filter(None, gather(partial(foreign_at, store), members, store.concurrency)), "")

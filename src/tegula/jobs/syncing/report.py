@@ -135,7 +135,9 @@ class SyncReport:
     seconds : float
         Duration.
     units_left : int
-        Number of arrays that are left to other parts.
+        Number of units that are left to other parts.
+    overwritten : dict of str to tuple of str
+        By path, what others have changed in the target, and the sync overwrites with ``force``.
 
     Examples
     --------
@@ -159,6 +161,7 @@ class SyncReport:
     changing: bool = False
     seconds: float = 0.0
     units_left: int = 0
+    overwritten: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -169,11 +172,6 @@ class SyncReport:
     def is_same(self) -> bool:
         """Whether there was, or is, nothing to transfer; nodes that only the target has do not count."""
         return not (self.groups or self.deleted or any(array.action != "same" for array in self.arrays))
-
-    @property
-    def overwritten(self) -> dict[str, tuple[str, ...]]:
-        """By path, what others have changed in the target, and the sync overwrites with ``force``."""
-        return {array.path: array.overwritten for array in self.arrays if array.overwritten}
 
     @property
     def summary(self) -> str:
@@ -248,7 +246,7 @@ class SyncReport:
             told.append(f"{array.action}: /{array.path}{f': {array.reason}' if array.reason else ''}")
             told += [f"  {_box(box)}" for box in array.boxes[:_BOXES]]
             told += [f"  and {len(array.boxes) - _BOXES} more boxes"] if len(array.boxes) > _BOXES else []
-            told += [f"  overwritten: {what}" for what in array.overwritten]
+        told += [f"overwritten: /{path}: {what}" for path, several in self.overwritten.items() for what in several]
         told += [f"deleted: /{path}" for path in self.deleted]
         told += [f"only in the target: /{path}" for path in self.extra if path not in self.deleted]
         told += [f"note: /{path}: {note}" for path, several in self.notes.items() for note in several]
@@ -283,16 +281,19 @@ class SyncReport:
         rows = []
         for array in changed[:most]:
             boxes = ", ".join(_box(box) for box in array.boxes[:_BOXES]) + (" …" if len(array.boxes) > _BOXES else "")
-            over = "; ".join(array.overwritten)
             numbers = f"{array.chunks_changed} of {array.chunks}", human_bytes(array.nbytes_changed)
-            facts = text(array.reason, 300), text(boxes, 300) or "–", text(over, 300) or "–"
+            facts = text(array.reason, 300), text(boxes, 300) or "–"
             rows.append([f"/{text(array.path, 80)}", array.action, *numbers, str(array.requests), *facts])
-        heads = ["Array", "", "Chunks changed", "Bytes", "Requests", "Why", "Boxes", "Overwritten"]
+        heads = ["Array", "", "Chunks changed", "Bytes", "Requests", "Why", "Boxes"]
         body = fold(f"<b>Arrays</b> {muted(len(changed))}", table(rows, heads), opened=True) if rows else ""
         left = len(changed) - len(rows)
         body += more(left, "arrays") if left else ""
         others = [line for line in self.lines() if line.startswith(("new: ", "changed: ")) and line.endswith("(group)")]
-        others += [line for line in self.lines() if line.startswith(("deleted", "only", "note", "failed", "different"))]
+        others += [
+            line
+            for line in self.lines()
+            if line.startswith(("overwritten", "deleted", "only", "note", "failed", "different"))
+        ]
         listed = table([[text(line, 300)] for line in others[:most]]) if others else ""
         return card("tegula.SyncReport", f"{state} {text(self.summary)}", table(places), body, listed)
 
