@@ -323,7 +323,7 @@ class _Finding:
             self.why.append(f"the shape was {old_shape}, and is {self.target.metadata.shape}")
             redone = np.concatenate([redone, self._edges(old_shape)])
         if self.fills:
-            every = as_table(cells([(0, count) for count in counts]), len(counts))
+            every = np.argwhere(np.ones(counts, bool))
             redone = np.concatenate([redone, every[known.targets.at(every) == 0]])
         rows, led = self._mapped(changed)
         units = _unique(np.concatenate([led, redone]))
