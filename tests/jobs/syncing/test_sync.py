@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -291,6 +293,66 @@ def test_two_syncs_into_one_target_are_refused(mirror: tuple[Path, Path]) -> Non
     source, target = mirror
     with claimed(LocalStore(target), ""), pytest.raises(tegula.AlreadyExistsError, match="another job works on it"):
         tegula.sync(source, target)
+    assert tegula.sync(source, target).is_same
+
+
+@pytest.mark.parametrize("place", ["files", "memory"])
+def test_of_several_syncs_into_one_target_at_once_one_works(tmp_path: Path, place: str) -> None:
+    source = tmp_path / "s.zarr"
+    group = new_source(source)
+    target: Any = tmp_path / "t.zarr" if place == "files" else tegula.MemoryStore()
+    for number in range(3):
+        group["x"][number:] = number
+        done, errors = at_once(3, lambda _: tegula.sync(source, target))
+        assert done
+        assert all("another job works on it" in str(error) for error in errors), errors
+        check_same(source, target)
+
+
+def at_once(number: int, act: Any) -> tuple[list[Any], list[BaseException]]:
+    """Call a function in several threads; return the results and the errors."""
+    with ThreadPoolExecutor(number) as pool:
+        futures = [pool.submit(act, one) for one in range(number)]
+    errors = [future.exception() for future in futures]
+    return [one.result() for one, error in zip(futures, errors) if error is None], [one for one in errors if one]
+
+
+def test_parts_that_run_at_once_complete_the_target_together(
+    mirror: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(units, "BLOCK_BYTES", 1)  # a unit is one chunk
+    source, target = mirror
+    group = tegula.open_group(source, mode="r+")
+    for number in range(5):
+        group["x"][:] = number + 1
+        group.create_array("y", data=np.full(20 + number, number), chunks=number + 1, overwrite=True)
+        group.create_array(f"n{number}", data=np.arange(30), chunks=2)
+        if number:
+            del group[f"n{number - 1}"]
+        done, errors = at_once(3, lambda part: tegula.sync(source, target, part=(part + 1, 3), delete=True))
+        assert not errors
+        assert all(report.ok for report in done), done
+        assert not min(report.units_left for report in done)
+        assert not [*target.glob(".tegula_job*")]
+        check_same(source, target)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_what_changes_while_the_clock_stands_still_is_found_by_verifying(tmp_path: Path, side: str) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    tegula.create_array(source, data=np.arange(30, dtype="u1"), chunks=10, codecs=False)
+    tegula.sync(source, target)
+    path = tmp_path / side / "c" / "1"
+    status = path.stat()
+    with path.open("r+b") as file:
+        file.write(b"\xff")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert tegula.sync(source, target).is_same  # as with every program that compares times and sizes
+    report = tegula.sync(source, target, verify=True)
+    assert not report.ok
+    assert report.different == [""]
+    assert tegula.sync(source, target, verify=True).ok
+    check_same(source, target)
     assert tegula.sync(source, target).is_same
 
 

@@ -169,6 +169,8 @@ class SyncJob(ArrayJob):
                 change.memory.write(change.known)
             if self.run.verify and made.verified is None and name not in self.unfinished:
                 made = replace(made, verified=self._equal(source, prepared))
+                if not made.verified:  # by times and sizes alone nothing has changed
+                    change.memory.doubt()
         with self._lock:
             self.synced[name] = made
         return entry_of(prepared.draft, name, before=0, notes=prepared.notes)

@@ -119,7 +119,8 @@ def sync(
     dry_run : bool
         Report what would be done, and write nothing; see `diff`.
     verify : bool
-        Read both sides of each array at the end, and compare them.
+        Read both sides of each array at the end, and compare them. Arrays that differ, though by times and sizes
+        nothing has changed, are transferred as a whole by the next sync.
     progress : callable, optional
         Called with the path of an array, the bytes of its elements that are done, and the total.
     allow_pickle, missing_chunks, consolidated : optional
