@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from typer.testing import CliRunner
 
 import tegula
 from tegula.cli.program import app
+from tegula.jobs.recording import claimed
+from tegula.stores import LocalStore
 
 
 def run(*arguments: Any, code: int = 0) -> Any:
@@ -125,6 +128,24 @@ def test_a_watch_goes_on_when_something_is_refused_and_says_so_once(
     result = CliRunner().invoke(app, ["sync", *map(str, pair), "--watch", "0.5"])
     assert len(pauses) == 4
     assert result.stderr.count("would overwrite the chunk (0,)") == 2  # again with what has changed
+
+
+def test_a_watch_waits_for_another_sync_to_end(pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    with ExitStack() as others:
+        others.enter_context(claimed(LocalStore(pair[1]), ""))
+        pauses: list[bool] = []
+
+        def pause(seconds: float) -> None:
+            pauses.append((pair[1] / "x").exists())
+            others.close()
+            if len(pauses) == 2:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(time, "sleep", pause)
+        result = CliRunner().invoke(app, ["sync", *map(str, pair), "--watch", "0.5"])
+    assert pauses == [False, True]
+    assert "another job works on it" in result.stderr
+    assert tegula.compare(*pair).equal
 
 
 @pytest.mark.parametrize("pauses", ["nan", "inf", "1e300"])

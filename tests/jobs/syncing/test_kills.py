@@ -54,8 +54,10 @@ class Source:
             self._create(name)
 
     def _create(self, name: str) -> None:
-        shape, chunks = ((30, 8), (2, 4)) if name == "x" else ((40,), (3,))
-        self.group.create_array(name, data=self._values(shape), chunks=chunks, overwrite=True)
+        shape: tuple[int, ...] = (30, 8) if name == "x" else (40,)
+        chunks = self.chance.choice([(2, 4), (3, 3)] if name == "x" else [(3,), (5,)])
+        values = self._values(shape).astype(self.chance.choice(["i4", "i8"]))
+        self.group.create_array(name, data=values, chunks=chunks, overwrite=True)
         self._note(name)
 
     def _values(self, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
