@@ -390,12 +390,15 @@ class StoredArray(frozen.Frozen):
         if isinstance(store, StateListing) and store.listable:
             listed = store.list_states(self.chunk_prefix)
             while entries := [*islice(listed, _LISTED)]:
-                coords: Any = keys.decode_many([key for key, _, _ in entries], ndim, self.prefix)
+                columns: Any = zip(*entries)
+                names, sizes, states = columns
+                coords: Any = keys.decode_many(names, ndim, self.prefix)
                 if coords is None:  # some are no chunks
-                    every = [keys.decode(key[len(self.prefix) :], ndim) for key, _, _ in entries]
+                    every = [keys.decode(key[len(self.prefix) :], ndim) for key in names]
                     coords = [one for one in every if one is not None]
-                    entries = [entry for one, entry in zip(every, entries) if one is not None]
-                yield coords, [nbytes for _, nbytes, _ in entries], [state for _, _, state in entries]
+                    sizes = [size for one, size in zip(every, sizes) if one is not None]
+                    states = [state for one, state in zip(every, states) if one is not None]
+                yield coords, sizes, states
             return
         chunks = self.stored_chunks()
         while some := [*islice(chunks, _FEW)]:
