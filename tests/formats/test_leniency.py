@@ -68,11 +68,13 @@ CASES: dict[str, tuple[dict[str, Any], set[str]]] = {
 }  # fmt: skip
 BY_TEGULA_ALONE: dict[str, tuple[dict[str, Any], set[str]]] = {
     "2: blosc": ({**ZARRAY, "compressor": {**BLOSC, "nthreads": 4, "typesize": 2}}, {"compressor"}),
+    "2: floats": ({**ZARRAY, "compressor": {**BLOSC, "clevel": 5.0, "blocksize": 0.0}}, {"compressor"}),
     "2: blosc filter": ({**ZARRAY, "filters": [{**BLOSC, "nthreads": 4}]}, {"filters"}),
     "3: endian": (
         {**ZARR3, "codecs": [{"name": "endian", "configuration": {"endian": "little"}}]}, {"codecs"}
     ),
     "3: blosc in shards": ({**ZARR3, "codecs": [sharded(nthreads=1)]}, {"codecs"}),
+    "3: floats in shards": ({**ZARR3, "codecs": [sharded(clevel=5.0)]}, {"codecs"}),
 }  # fmt: skip
 
 

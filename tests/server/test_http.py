@@ -206,7 +206,7 @@ def test_casts_have_tags_of_their_own(server: Any) -> None:
 
 def test_a_missing_value_may_be_an_empty_answer(server: Any) -> None:
     """Browsers note other answers as errors, and chunks that are not stored are none."""
-    for target in ("/made/c/99", "/nosuch/zarr.json", "/as/float32/made/c/99"):
+    for target in ("/made/c/99", "/nosuch/zarr.json", "/as/float32/made/c/99", "/-/as/float32/made/c/99"):
         assert ask(server.url, target).status == 404
         answer = ask(server.url, target, prefer="missing=empty")
         assert (answer.status, answer.body, answer.headers["preference-applied"]) == (204, b"", "missing=empty")

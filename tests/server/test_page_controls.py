@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -302,6 +304,9 @@ def test_what_is_drawn_is_what_xarray_decodes(
 ) -> None:
     xarray = pytest.importorskip("xarray")
     values, attributes, fill_value = variable
+    if zarr_format == 3 and values.dtype.kind == "f" and "_FillValue" in attributes:  # as xarray stores it
+        mark = base64.b64encode(struct.pack("<d", attributes["_FillValue"])).decode()
+        attributes = {**attributes, "_FillValue": mark}
     path = tmp_path_factory.mktemp("law") / "x.zarr"
     group = tegula.create_group(path, format=f"zarr{zarr_format}")
     group.create_array("a", shape=values.shape, dtype=values.dtype, chunks=(2, 4), dimension_names=("y", "x"),

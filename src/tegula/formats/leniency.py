@@ -12,7 +12,16 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from tegula.formats.documents import NO_ATTRIBUTES, load
 
-__all__ = ["Oddity", "corrected", "note_in", "odd_attributes", "odd_encodings", "plain_zarr2", "plain_zarr3"]
+__all__ = [
+    "Oddity",
+    "corrected",
+    "note_in",
+    "odd_attributes",
+    "odd_encodings",
+    "plain_options",
+    "plain_zarr2",
+    "plain_zarr3",
+]
 
 Document: TypeAlias = dict[str, Any]
 
@@ -89,10 +98,10 @@ def plain_zarr2(document: Document, note: Note = _ignore) -> Document:
             changes[name] = None
     filters, compressor = document.get("filters"), document.get("compressor")
     if isinstance(filters, list):
-        plain = [_without_threads(item, item, "id", "filters", note) for item in filters]
+        plain = [plain_options(item, item, "id", "filters", note) for item in filters]
         if any(one is not other for one, other in zip(plain, filters)):
             changes["filters"] = plain
-    if (options := _without_threads(compressor, compressor, "id", "compressor", note)) is not compressor:
+    if (options := plain_options(compressor, compressor, "id", "compressor", note)) is not compressor:
         changes["compressor"] = options
     return {**document, **changes} if changes else document
 
@@ -216,6 +225,9 @@ def _instead(name: str, found: Any, plain: Any) -> str:
 
 _LISTS: Final = ("codecs", "index_codecs")  # codecs in the configuration of sharding
 _BLOSC: Final = ("blosc", "numcodecs.blosc")
+_INTEGERS: Final = frozenset(
+    ("acceleration", "blockSize", "blocksize", "clevel", "digits", "keepbits", "level", "preset", "shuffle", "typesize")
+)
 
 
 def _plain_codecs(codecs: Any, note: Note) -> Any:
@@ -233,7 +245,7 @@ def _plain_codec(codec: Any, note: Note) -> Any:
     configuration = codec.get("configuration") if isinstance(codec, dict) else None
     if not isinstance(configuration, dict):
         return codec
-    plain = _without_threads(codec, configuration, "name", "codecs", note)
+    plain = plain_options(codec, configuration, "name", "codecs", note)
     lengths = plain.get("chunk_shape")
     if codec.get("name") == "sharding_indexed" and (proper := _plain_lengths(lengths, None)) is not lengths:
         note("codecs", _instead("chunk_shape", lengths, proper))
@@ -244,9 +256,17 @@ def _plain_codec(codec: Any, note: Note) -> Any:
     return codec if plain is configuration else {**codec, "configuration": plain}
 
 
-def _without_threads(codec: Any, options: Any, key: str, field: str, note: Note) -> Any:
-    """Return the options of a codec without the number of threads, which some writers store with Blosc."""
-    if not isinstance(codec, dict) or codec.get(key) not in _BLOSC or "nthreads" not in options:
+def plain_options(codec: Any, options: Any, key: str, field: str, note: Note = _ignore) -> Any:
+    """Return the options of a codec without Blosc's number of threads, and with 5 where a writer stored 5.0."""
+    if not isinstance(codec, dict) or not isinstance(options, dict):
         return options
-    note(field, "the option 'nthreads' of blosc is not part of the format")
-    return {name: value for name, value in options.items() if name != "nthreads"}
+    plain = options
+    if codec.get(key) in _BLOSC and "nthreads" in options:
+        note(field, "the option 'nthreads' of blosc is not part of the format")
+        plain = {name: value for name, value in options.items() if name != "nthreads"}
+    for name in _INTEGERS.intersection(plain):
+        value = plain[name]
+        if type(value) is float and value.is_integer():
+            note(field, f"the option {name!r} is a floating-point number")
+            plain = {**plain, name: int(value)}
+    return plain

@@ -19,6 +19,7 @@ from tegula.formats.dimension_names import attributes_with, attributes_without, 
 from tegula.formats.documents import integers, load, member, replace_document
 from tegula.formats.keys import N5_KEY, N5_MEMBERS, Style
 from tegula.formats.layout import automatic_shuffle, shuffle_number, without_blocks
+from tegula.formats.leniency import plain_options
 from tegula.metadata.chunk_keys import N5_KEYS
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, NodeMetadata
@@ -148,7 +149,7 @@ def _compressors(stated: Any) -> list[CodecSpec]:
     """Read ``compression``; missing options have the defaults of the Java library."""
     if not isinstance(stated, dict) or not isinstance(stated.get("type"), str):
         raise MetadataError(f"{stated!r:.80} is not a compression", key=KEY, field="compression")
-    kind, options = stated["type"], stated
+    kind, options = stated["type"], plain_options(stated, stated, "type", "compression")
     if kind == "raw":
         return []
     if kind == "gzip":

@@ -126,14 +126,7 @@ class Routes:
         """Answer for a key of Zarr v3, or for the path of a node."""
         is_reserved = request.path.startswith(CAST_PREFIX) and await self._reserves_as()
         key, to = split_cast(request.path, is_reserved)
-        if request.headers.get("prefer") != _PREFERENCE:
-            return await self._value(request, key, to)
-        try:
-            reply = await self._value(request, key, to)
-        except NotFoundError:
-            reply = not_found()
-        missing = Reply(204, {"cache-control": "no-cache", "preference-applied": _PREFERENCE})
-        return missing if reply.status == 404 else reply
+        return await self._value(request, key, to)
 
     async def _consistent(self, request: Request, plan: Callable[[], T | Work[T]]) -> T:
         """Return the result of a plan, or of the work that it returns; every answer is made here.
@@ -165,8 +158,18 @@ class Routes:
         raise AssertionError
 
     async def _value(self, request: Request, key: str, to: str | None) -> Reply:
-        reply = await self._consistent(request, partial(self._plan_value, request, key, to))
-        return await self._node(request, key.strip("/")) if reply is None else reply
+        """Answer for a key, as stored or cast, or for the path of a node, as is preferred where there is none."""
+        try:
+            reply = await self._consistent(request, partial(self._plan_value, request, key, to))
+            if reply is None:
+                reply = await self._node(request, key.strip("/"))
+        except NotFoundError:
+            if request.headers.get("prefer") != _PREFERENCE:
+                raise
+            reply = not_found()
+        if reply.status == 404 and request.headers.get("prefer") == _PREFERENCE:
+            return Reply(204, {"cache-control": "no-cache", "preference-applied": _PREFERENCE})
+        return reply
 
     def _plan_value(self, request: Request, key: str, to: str | None) -> Reply | Work[Reply | None] | None:
         """Answer for a key if that takes little memory, else return the work; ``None`` if it is not a key."""

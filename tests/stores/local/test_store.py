@@ -10,6 +10,7 @@ import time
 import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.folders import files
@@ -21,7 +22,8 @@ from tegula import config, create_array
 from tegula.errors import ConflictError, ReadOnlyError, StoreError
 from tegula.runtime import executors, system
 from tegula.stores import ABSENT, LocalStore, MappingStore
-from tegula.stores.local import directories, open_files, root
+from tegula.stores.local import beside, directories, open_files, root
+from tegula.stores.local.directories import make_directories
 from tegula.stores.names import name_flaw
 from tegula.testing import check_store
 
@@ -601,3 +603,33 @@ def test_an_anchor_is_found_below_a_path_with_other_separators(tmp_path: Path, m
         directories.make_directories(str(tmp_path / "a" / "c"), sync=False, anchor=anchor)
     (tmp_path / "a").mkdir()
     assert directories.make_directories(str(tmp_path / "a" / "c"), sync=False, anchor=anchor)
+
+
+def test_a_store_beside_what_another_process_deletes_takes_its_place(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "x")
+    store.set("a/old", b"1")
+    store.set("b", b"2")
+    store.delete_prefix("a/")
+    with store.beside("a/") as made:
+        assert made.in_one_step
+        made.store.set("new", b"3")
+        assert made.exchange()
+    assert sorted(store.list_prefix("")) == ["a/new", "b"]
+
+
+def test_an_empty_directory_that_others_remove_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def make(path: str, **options: Any) -> None:
+        make_directories(path, **options)
+        calls.append(path)
+        if len(calls) < 4:
+            os.rmdir(path)
+
+    monkeypatch.setattr(beside, "_is_movable", lambda *_, **__: False)
+    monkeypatch.setattr(beside, "make_directories", make)
+    with LocalStore(tmp_path).beside("a/") as made:
+        made.store.set("new", b"1")
+        assert os.listdir(tmp_path / "a")
+    assert calls == [str(tmp_path / "a")] * 4
+    assert os.listdir(tmp_path / "a") == []

@@ -138,6 +138,7 @@ def test_arrays_are_created_the_same(json: dict[str, Any]) -> None:
 
 
 @given(specs(), specs())
+@example({**BASE, "metadata": {}}, {"metadata": {"compression": {"type": "gzip", "level": 3.0}}})
 @example({**BASE, "schema": {"domain": {"shape": [1]}}}, {"metadata": {"dimensions": [0], "blockSize": [1]}})
 @LAW
 def test_arrays_are_opened_the_same(wanted: dict[str, Any], stored: dict[str, Any]) -> None:

@@ -151,6 +151,8 @@ def domains(draw: Any) -> str:
     origin = draw(st.lists(st.integers(-2, 2), min_size=rank, max_size=rank))
     shape = draw(st.lists(st.sampled_from([3, 1, 2, 4, 5, 6, 0]), min_size=rank, max_size=rank))
     flags = [draw(st.lists(st.booleans(), min_size=rank, max_size=rank)) for _ in range(2)]
+    # an empty dimension with an implicit upper bound has another origin there once it is reversed, or is an error
+    flags[1] = [flag and size > 0 for flag, size in zip(flags[1], shape, strict=True)]
     named = draw(st.permutations(["x", "y", "z", ""]))[:rank]
     if draw(st.booleans()):
         origin, flags[0] = [0] * rank, [False] * rank

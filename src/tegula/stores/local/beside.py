@@ -62,6 +62,7 @@ class LocalBeside(Beside):
         self.in_one_step = _is_movable(self._path, is_root=not top)
 
     def __enter__(self) -> Self:
+        attempts = _ATTEMPTS
         try:
             if self.in_one_step:
                 try:
@@ -69,9 +70,15 @@ class LocalBeside(Beside):
                 except StoreError:  # most likely the directory above can't be written
                     self._stack.close()
                     self.in_one_step = False
-            if not self.in_one_step:
+            while not self.in_one_step:
                 make_directories(self._path, sync=self._sync)
-                self._open(self._path)
+                try:
+                    self._open(self._path)
+                    break
+                except StoreError as error:
+                    if not isinstance(error.__cause__, FileNotFoundError) or (attempts := attempts - 1) == 0:
+                        raise
+                    self._stack.close()  # another process has removed the directory, which was empty
         except BaseException:
             self._stack.close()
             raise
@@ -141,6 +148,11 @@ def _is_movable(place: str, *, is_root: bool) -> bool:
     above = os.path.dirname(place)
     try:
         status = os.lstat(place)
+    except FileNotFoundError:  # another process has just deleted it
+        return above != place
+    except OSError:
+        return False
+    try:
         if stat.S_ISLNK(status.st_mode):
             return not is_root  # the user's own way to the root
         here = os.stat(os.curdir)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 
 from tegula.runtime.system import files, same_file
 from tegula.stores.arguments import is_key
@@ -19,7 +19,9 @@ Enters = Callable[[str], bool]
 
 def walk(directory: str, prefix: str, enters: Enters) -> Generator[str, None, None]:
     """Yield the key of every file below `directory`, the directory of `prefix`; see `entries_below`."""
-    return (key for key, _ in entries_below(directory, prefix, enters))
+    with closing(entries_below(directory, prefix, enters)) as entries:
+        for key, _ in entries:
+            yield key
 
 
 def entries_below(directory: str, prefix: str, enters: Enters) -> Generator[tuple[str, os.DirEntry[str]], None, None]:
