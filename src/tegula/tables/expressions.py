@@ -433,8 +433,9 @@ def _operated(op: ast.operator, left: Any, right: Any) -> Any:
     _check_number(left)
     _check_number(right)
     if type(left) is int and type(right) is int and isinstance(op, (ast.Pow, ast.LShift)):
-        bits = max(right, 0) * (left.bit_length() if isinstance(op, ast.Pow) else 1)
-        if bits > _MAX_BITS and left not in (-1, 0, 1):
+        is_power = isinstance(op, ast.Pow)
+        bits = max(right, 0) * (left.bit_length() if is_power else 1)
+        if bits > _MAX_BITS and left not in ((-1, 0, 1) if is_power else (0,)):
             raise MetadataError("a number is too large")
     return _ARITHMETIC[type(op)](left, right)
 
