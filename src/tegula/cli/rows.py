@@ -13,7 +13,7 @@ import typer
 from tegula.arrays.array import Array
 from tegula.arrays.node import Node
 from tegula.cli.help import ACCESS
-from tegula.cli.reporting import say_decoded
+from tegula.cli.reporting import print_json, say_decoded
 from tegula.cli.targets import needs_array
 from tegula.display.layout import columns
 from tegula.errors import UnsupportedError
@@ -24,7 +24,7 @@ from tegula.hierarchy.group import Group
 from tegula.runtime.quantities import counted
 from tegula.tables.table import Table
 
-__all__ = ["Settle", "as_text", "follow_rows", "kind_of_rows", "print_followed", "window_of_rows", "with_rows"]
+__all__ = ["Settle", "as_text", "follow_rows", "print_followed", "print_rows", "window_of_rows", "with_rows"]
 
 Settle = Annotated[
     float | None,
@@ -68,9 +68,21 @@ def window_of_rows(node: Array | Table, target: str, rows: slice, *, raw: bool) 
     return part
 
 
-def kind_of_rows(node: Array | Table, number: int, where: str) -> str:
-    """Return as text how many rows are not printed: ``"more"`` or ``"earlier"`` ones."""
-    return f"{number:,} {where} along the first axis" if len(node.shape) > 1 else counted(number, f"{where} row")
+def print_rows(node: Array | Table, part: Window, values: np.ndarray[Any, Any], as_json: bool, first: int = 0) -> None:
+    """Print rows as they are shown, and how many there are before and after them; or a JSON document."""
+    say_decoded(part)
+    if as_json:
+        print_json(array_to_json(values))
+        return
+
+    def kind(number: int, where: str) -> str:
+        return f"{number:,} {where} along the first axis" if len(node.shape) > 1 else counted(number, f"{where} row")
+
+    if first:
+        typer.echo(f"{kind(first, 'earlier')} ...")
+    typer.echo(as_text(values))
+    if values.ndim and (remaining := node.shape[0] - first - len(values)) > 0:
+        typer.echo(f"... and {kind(remaining, 'more')}")
 
 
 def as_text(values: np.ndarray[Any, Any], *, with_names: bool = True) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from typer.testing import CliRunner
 
 import tegula
 from tegula.cli.program import app
+from tegula.jobs.recording import claimed
+from tegula.stores import LocalStore
 
 
 def run(*arguments: Any, code: int = 0) -> Any:
@@ -58,8 +61,15 @@ def test_what_others_have_changed_is_overwritten_by_force_only(pair: tuple[Path,
     tegula.open_array(pair[1] / "x", mode="r+")[0] = 5
     result = run("sync", *pair, code=1)
     assert "the chunk (0,) that others have changed" in result.stderr
-    assert run("diff", *pair, code=1).stdout.splitlines()[1] == "  overwritten: the chunk (0,) that others have changed"
-    run("sync", *pair, "--force")
+    overwritten = "overwritten: /x: the chunk (0,) that others have changed"
+    assert run("diff", *pair, code=1).stdout.splitlines()[1] == overwritten
+    tegula.open_array(pair[0] / "y", mode="r+")[0] = 7
+    result = run("sync", *pair, code=1)
+    told, summary = result.stdout.splitlines()
+    assert told == "changed: /y: 1 chunk is new"
+    assert "1 chunk written, " in summary
+    assert "1 failed, " in summary
+    assert run("sync", *pair, "--force").stdout.splitlines()[1] == overwritten
     assert tegula.compare(*pair).equal
 
 
@@ -97,6 +107,45 @@ def test_a_watch_syncs_again_and_again(pair: tuple[Path, Path], monkeypatch: pyt
     monkeypatch.setattr(time, "sleep", pause)
     CliRunner().invoke(app, ["sync", *map(str, pair), "--watch", "0.5"])
     assert pauses == [0.5] * 3
+
+
+def test_a_watch_goes_on_when_something_is_refused_and_says_so_once(
+    pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("sync", *pair)
+    tegula.open_array(pair[1] / "x", mode="r+")[0] = 5
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        assert tegula.compare(pair[0] / "y", pair[1] / "y").equal
+        if len(pauses) == 4:
+            raise KeyboardInterrupt
+        if len(pauses) == 2:
+            tegula.open_array(pair[0] / "y", mode="r+")[0] = 9
+
+    monkeypatch.setattr(time, "sleep", pause)
+    result = CliRunner().invoke(app, ["sync", *map(str, pair), "--watch", "0.5"])
+    assert len(pauses) == 4
+    assert result.stderr.count("would overwrite the chunk (0,)") == 2  # again with what has changed
+
+
+def test_a_watch_waits_for_another_sync_to_end(pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    with ExitStack() as others:
+        others.enter_context(claimed(LocalStore(pair[1]), ""))
+        pauses: list[bool] = []
+
+        def pause(seconds: float) -> None:
+            pauses.append((pair[1] / "x").exists())
+            others.close()
+            if len(pauses) == 2:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(time, "sleep", pause)
+        result = CliRunner().invoke(app, ["sync", *map(str, pair), "--watch", "0.5"])
+    assert pauses == [False, True]
+    assert "another job works on it" in result.stderr
+    assert tegula.compare(*pair).equal
 
 
 @pytest.mark.parametrize("pauses", ["nan", "inf", "1e300"])

@@ -26,7 +26,9 @@ def main() -> None:
     options = json.loads(sys.argv[1])
     units.BLOCK_BYTES = 1  # a unit is one chunk
     part = options.pop("part", None)
-    source = tegula.open(SlowStore(options.pop("source"), read_only=True))
+    place, storage = options.pop("source"), options.pop("storage_options", None)
+    local = "://" not in place
+    source = tegula.open(SlowStore(place, read_only=True) if local else place, "r", storage_options=storage)
     print("ready", flush=True)
     report = tegula.sync(source, options.pop("target"), part=None if part is None else tuple(part), **options)
     print(json.dumps({"left": report.units_left}))

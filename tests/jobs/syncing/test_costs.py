@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import pytest
+from tests.walks import calls, within
 
 import tegula
 from tegula.jobs.syncing.memory import Memory, Remembered
 from tegula.jobs.syncing.states import States
-from tegula.stores import MemoryStore
+from tegula.stores import LocalStore, MemoryStore
 from tegula.stores.wrapping import WrappingStore
 
 pytestmark = pytest.mark.once(executors="reference")
@@ -71,6 +73,18 @@ def test_if_nothing_has_changed_both_sides_are_listed_and_nothing_is_read(option
     assert not tegula.diff(source, target).arrays[0].requests
     assert not source.counts["get chunk"]
     assert not target.counts["get chunk"]
+
+
+def test_if_nothing_has_changed_only_the_listings_take_time_for_each_chunk(tmp_path: Path) -> None:
+    source, target = tmp_path / "s.zarr", tmp_path / "t.zarr"
+    tegula.create_array(source, data=np.arange(1000), chunks=1)
+    tegula.sync(source, target)
+
+    def list_both() -> None:
+        for path in (source, target):
+            assert len([*LocalStore(path).list_states("")]) >= 1000
+
+    assert within(len(calls(list_both)) + 1500, lambda: tegula.sync(source, target))
 
 
 @pytest.mark.parametrize("options", [{}, {"codecs": "zstd"}], ids=["same", "other codecs"])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import numpy as np
 import pytest
 
 import tegula
+from tegula.jobs import units
 from tegula.jobs.plans import digest
 from tegula.jobs.recording import claimed
 from tegula.jobs.syncing import array_job
@@ -293,6 +296,66 @@ def test_two_syncs_into_one_target_are_refused(mirror: tuple[Path, Path]) -> Non
     assert tegula.sync(source, target).is_same
 
 
+@pytest.mark.parametrize("place", ["files", "memory"])
+def test_of_several_syncs_into_one_target_at_once_one_works(tmp_path: Path, place: str) -> None:
+    source = tmp_path / "s.zarr"
+    group = new_source(source)
+    target: Any = tmp_path / "t.zarr" if place == "files" else tegula.MemoryStore()
+    for number in range(3):
+        group["x"][number:] = number
+        done, errors = at_once(3, lambda _: tegula.sync(source, target))
+        assert done
+        assert all("another job works on it" in str(error) for error in errors), errors
+        check_same(source, target)
+
+
+def at_once(number: int, act: Any) -> tuple[list[Any], list[BaseException]]:
+    """Call a function in several threads; return the results and the errors."""
+    with ThreadPoolExecutor(number) as pool:
+        futures = [pool.submit(act, one) for one in range(number)]
+    errors = [future.exception() for future in futures]
+    return [one.result() for one, error in zip(futures, errors) if error is None], [one for one in errors if one]
+
+
+def test_parts_that_run_at_once_complete_the_target_together(
+    mirror: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(units, "BLOCK_BYTES", 1)  # a unit is one chunk
+    source, target = mirror
+    group = tegula.open_group(source, mode="r+")
+    for number in range(5):
+        group["x"][:] = number + 1
+        group.create_array("y", data=np.full(20 + number, number), chunks=number + 1, overwrite=True)
+        group.create_array(f"n{number}", data=np.arange(30), chunks=2)
+        if number:
+            del group[f"n{number - 1}"]
+        done, errors = at_once(3, lambda part: tegula.sync(source, target, part=(part + 1, 3), delete=True))
+        assert not errors
+        assert all(report.ok for report in done), done
+        assert not min(report.units_left for report in done)
+        assert not [*target.glob(".tegula_job*")]
+        check_same(source, target)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_what_changes_while_the_clock_stands_still_is_found_by_verifying(tmp_path: Path, side: str) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    tegula.create_array(source, data=np.arange(30, dtype="u1"), chunks=10, codecs=False)
+    tegula.sync(source, target)
+    path = tmp_path / side / "c" / "1"
+    status = path.stat()
+    with path.open("r+b") as file:
+        file.write(b"\xff")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert tegula.sync(source, target).is_same  # as with every program that compares times and sizes
+    report = tegula.sync(source, target, verify=True)
+    assert not report.ok
+    assert report.different == [""]
+    assert tegula.sync(source, target, verify=True).ok
+    check_same(source, target)
+    assert tegula.sync(source, target).is_same
+
+
 @pytest.mark.parametrize("target", ["s.zarr", "s.zarr/sub", "s.zarr/new"])
 def test_the_source_is_no_target(tmp_path: Path, target: str) -> None:
     new_source(tmp_path / "s.zarr")
@@ -484,3 +547,89 @@ def test_consolidated_metadata_come_after_a_sync_that_was_interrupted(
     tegula.sync(source, target)
     assert tegula.open_group(target, consolidated=True)["x"].shape == (12, 5)
     assert tegula.sync(source, target).is_same
+
+
+def test_what_is_refused_does_not_keep_the_rest_from_being_synced(mirror: tuple[Path, Path]) -> None:
+    source, target = mirror
+    made, group = tegula.open_group(target, mode="r+"), tegula.open_group(source, mode="r+")
+    made["y"][0], made["sub"].attrs["mine"] = -1, 1
+    made.create_group("own")
+    del group["y"]
+    group.create_group("y").create_group("inner").create_array("a", data=[1])
+    group["sub"].attrs["theirs"] = 2
+    group["x"][0] = 8
+    group.create_array("z", data=[1, 2])
+    with pytest.raises(tegula.ConflictError) as caught:
+        tegula.sync(source, target, delete=True)
+    for what in (
+        "the chunk (0,) that others have changed in ",
+        "attributes of the group",
+        "a node that no sync has made",
+    ):
+        assert what in caught.value.message
+    report = caught.value.report  # type: ignore[attr-defined]
+    assert not report.ok
+    assert {*report.failed} == {"y", "sub", "own"}
+    assert actions(report) == {"x": "changed", "z": "new", "sub/z": "same"}
+    assert made["y"][0] == -1
+    assert made["sub"].attrs.asdict() == {"mine": 1}
+    assert "own" in made
+    assert tegula.compare(source / "x", target / "x").equal
+    wanted = tegula.diff(source, target, delete=True)
+    assert {*wanted.overwritten} == {"y", "sub", "own"}
+    assert tegula.sync(source, target, delete=True, force=True).overwritten == wanted.overwritten
+    check_same(source, target)
+    assert tegula.sync(source, target).is_same
+
+
+def test_a_root_that_may_not_be_replaced_is_refused(mirror: tuple[Path, Path], tmp_path: Path) -> None:
+    tegula.create_array(tmp_path / "own.zarr", data=[1])
+    with pytest.raises(tegula.ConflictError, match="a node that no sync has made"):
+        tegula.sync(mirror[0], tmp_path / "own.zarr")
+    assert tegula.open(tmp_path / "own.zarr")[:].tolist() == [1]
+    tegula.sync(mirror[0], tmp_path / "own.zarr", force=True)
+    check_same(mirror[0], tmp_path / "own.zarr")
+
+
+@pytest.mark.parametrize("order", [(1, 2, 3), (3, 2, 1, 3)], ids=str)
+def test_arrays_are_replaced_by_one_of_several_parts(
+    mirror: tuple[Path, Path], order: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(units, "BLOCK_BYTES", 1)  # a unit is one chunk
+    source, target = mirror
+    group = tegula.open_group(source, mode="r+")
+    for name in ("x", "y"):
+        group.create_array(name, data=np.random.default_rng(0).random((4, 4, 4)), chunks=(2, 3, 4), overwrite=True)
+    group.create_array("n", data=np.arange(60), chunks=2)
+    del group["sub"]
+    reports = [tegula.sync(source, target, part=(number, 3), delete=True) for number in order]
+    assert all(report.ok for report in reports)
+    assert [bool(report.units_left) for report in reports[:3]] == [True, True, False]
+    assert not [*target.glob(".tegula_job*")]
+    check_same(source, target)
+    assert tegula.sync(source, target).is_same
+
+
+def test_the_root_is_replaced_by_one_of_several_parts(tmp_path: Path) -> None:
+    source, target = tmp_path / "s.zarr", tmp_path / "t.zarr"
+    for data in (np.arange(6), np.arange(12.0).reshape(3, 4)):
+        tegula.create_array(source, data=data, chunks=(2,) * data.ndim, overwrite=True)
+        reports = [tegula.sync(source, target, part=(number, 3)) for number in (2, 1, 3)]
+        assert not reports[-1].units_left
+        check_same(source, target)
+        assert tegula.sync(source, target).is_same
+
+
+def test_parts_leave_a_group_in_the_place_of_an_array_to_a_whole_sync(mirror: tuple[Path, Path]) -> None:
+    source, target = mirror
+    group = tegula.open_group(source, mode="r+")
+    del group["x"]
+    group.create_group("x").create_array("inner", data=[1])
+    group["y"][0] = 9
+    for number in (1, 2):
+        report = tegula.sync(source, target, part=(number, 2))
+        assert "sync once without part" in report.failed["x"]
+    assert tegula.open(target)["y"][0] == 9
+    assert tegula.open(target)["x"].ndim == 2
+    tegula.sync(source, target)
+    check_same(source, target)

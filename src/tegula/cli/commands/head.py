@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
-from tegula.cli.reporting import AllowPickle, AsJson, Raw, print_json, say_decoded
-from tegula.cli.rows import Settle, as_text, follow_rows, kind_of_rows, print_followed, window_of_rows, with_rows
+from tegula.cli.reporting import AllowPickle, AsJson, Raw
+from tegula.cli.rows import Settle, follow_rows, print_followed, print_rows, window_of_rows, with_rows
 from tegula.cli.targets import StorageOptions, Target, open_target
-from tegula.extracts.values import array_to_json
 
 __all__ = ["head"]
 
@@ -45,11 +44,4 @@ def head(
             print_followed(follow_rows(node, part, 0, rows, settle), as_json)
             return
         values = next(part.for_text().blocks())
-    say_decoded(part)
-    if as_json:
-        print_json(array_to_json(values))
-        return
-    typer.echo(as_text(values))
-    remaining = (node.shape[0] if node.shape else 0) - len(values) if values.ndim else 0
-    if remaining > 0:
-        typer.echo(f"... and {kind_of_rows(node, remaining, 'more')}")
+    print_rows(node, part, values, as_json)

@@ -28,6 +28,8 @@ from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AllowPickle, AsJson, MissingChunks, QuietButJson, print_json, print_line, print_message
 from tegula.cli.running import Dask, MaxMemory, Part, Workers, runner_options
 from tegula.cli.targets import StorageOptions, TargetStorageOptions, open_target, options_of_second, target_argument
+from tegula.errors import AlreadyExistsError
+from tegula.jobs.syncing.array_job import OverwritingError
 from tegula.jobs.syncing.sync import SyncReport
 from tegula.jobs.syncing.sync import diff as diff_nodes
 from tegula.jobs.syncing.sync import sync as sync_nodes
@@ -103,16 +105,25 @@ def sync(
         "target_storage_options": options_of_second(source, target, storage_option, target_storage_option),
         **runner_options(workers, dask),
     }
+    failed: dict[str, str] = {}
     while True:
         with (
             open_target(source, "r", storage_option, allow_pickle=allow_pickle, missing_chunks=missing_chunks) as node,
             progress_line(quiet, node, command="" if dry_run else "sync …") as progress,
         ):
-            report = sync_nodes(node, target, progress=progress, **options)
-        if watch is None or not report.is_same or not report.ok:
+            try:
+                report = sync_nodes(node, target, progress=progress, **options)
+            except OverwritingError as error:  # all others are in step
+                report = error.report
+            except AlreadyExistsError as error:  # another sync is at work: the next time it may be over
+                if watch is None:
+                    raise
+                report = SyncReport(failed={"": error.message})
+        if watch is None or not report.is_same or report.failed != failed:
             _print(report, html, as_json, quiet)
         if watch is None:
             break
+        failed = report.failed
         time.sleep(watch)
     if not report.ok:
         raise typer.Exit(1)

@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
-from tegula.cli.reporting import AllowPickle, AsJson, Raw, print_json, say_decoded
-from tegula.cli.rows import Settle, as_text, follow_rows, kind_of_rows, print_followed, window_of_rows, with_rows
+from tegula.cli.reporting import AllowPickle, AsJson, Raw
+from tegula.cli.rows import Settle, follow_rows, print_followed, print_rows, window_of_rows, with_rows
 from tegula.cli.targets import StorageOptions, Target, open_target
-from tegula.extracts.values import array_to_json
 
 __all__ = ["tail"]
 
@@ -40,10 +39,4 @@ def tail(
             return
         first = max(0, length - min(rows, part.most_rows))
         values = window_of_rows(node, target, slice(first, length), raw=raw).for_text().read()
-    say_decoded(part)
-    if as_json:
-        print_json(array_to_json(values))
-        return
-    if first:
-        typer.echo(f"{kind_of_rows(node, first, 'earlier')} ...")
-    typer.echo(as_text(values))
+    print_rows(node, part, values, as_json, first)

@@ -43,6 +43,7 @@ NewRows: TypeAlias = "tuple[StoredArray, tuple[int, ...], int, Array]"
 """Rows for the end of a chunk: its array, its grid coordinates, how many of its rows are kept, and the new rows."""
 
 _FEW = 2**12  # up to this many chunks are always looked up one by one
+_LISTED = 2**9  # entries of a listing that are held at a time: of more, Python would look for cycles among them
 _LITTLE = 2**26  # bytes of elements that can be visited in the time of a listing
 _SHARE = 4  # a lookup takes longer than an entry of a listing
 
@@ -379,8 +380,8 @@ class StoredArray(frozen.Frozen):
             sizes = pool.gather(self.store.size, [key for _, key in some], self.store.concurrency)
             yield from ((coords, key, size) for (coords, key), size in zip(some, sizes) if size is not None)
 
-    def chunk_states(self) -> Iterator[tuple[Any, list[tuple[int, int]]]]:
-        """Yield the grid coordinates of some stored chunks, and the length and state of each, in no particular order.
+    def chunk_states(self) -> Iterator[tuple[Any, Sequence[int], Sequence[int]]]:
+        """Yield the grid coordinates of some stored chunks, their lengths and their states, in no particular order.
 
         A state is a number below 2**64, another one whenever the value is; 0 if it is not known. Stores whose
         listings have no states are asked for generations, if these do not take the value itself, else for values.
@@ -388,22 +389,22 @@ class StoredArray(frozen.Frozen):
         store, keys, ndim = self.store, self.metadata.keys, self.metadata.ndim
         if isinstance(store, StateListing) and store.listable:
             listed = store.list_states(self.chunk_prefix)
-            while entries := [*islice(listed, _FEW)]:
-                states = [(nbytes, state) for _, nbytes, state in entries]
-                coords: Any = keys.decode_many([key for key, _, _ in entries], ndim, self.prefix)
+            while entries := [*islice(listed, _LISTED)]:
+                columns: Any = zip(*entries)
+                names, sizes, states = columns
+                coords: Any = keys.decode_many(names, ndim, self.prefix)
                 if coords is None:  # some are no chunks
-                    every = [keys.decode(key[len(self.prefix) :], ndim) for key, _, _ in entries]
+                    every = [keys.decode(key[len(self.prefix) :], ndim) for key in names]
                     coords = [one for one in every if one is not None]
+                    sizes = [size for one, size in zip(every, sizes) if one is not None]
                     states = [state for one, state in zip(every, states) if one is not None]
-                if states:
-                    yield coords, states
+                yield coords, sizes, states
             return
         chunks = self.stored_chunks()
         while some := [*islice(chunks, _FEW)]:
             answers = pool.gather(partial(state_in, store), [key for _, key in some], store.concurrency)
-            found = [(coords, state) for (coords, _), state in zip(some, answers) if state is not None]
-            if found:
-                yield [coords for coords, _ in found], [state for _, state in found]
+            found = [(coords, *state) for (coords, _), state in zip(some, answers) if state is not None]
+            yield [coords for coords, _, _ in found], [size for _, size, _ in found], [state for _, _, state in found]
 
     def amount_stored(self) -> tuple[int, int]:
         """Count the stored chunks (shards, if there are any) and their bytes, by listing the store."""

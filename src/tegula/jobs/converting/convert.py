@@ -12,7 +12,7 @@ from tegula.arrays.creation import new_format
 from tegula.arrays.keywords import known_keywords
 from tegula.engine.nodes.creating import check_path, check_reserved
 from tegula.engine.nodes.replacing import replacing
-from tegula.errors import MetadataError, SelectionError, UnsupportedError
+from tegula.errors import SelectionError, UnsupportedError
 from tegula.formats import find_format
 from tegula.hierarchy.walking import node_at, with_known_members
 from tegula.jobs.converting.recorded import convert_recorded, outline_recorded
@@ -20,10 +20,8 @@ from tegula.jobs.ledger import share_of
 from tegula.jobs.recording import claimed
 from tegula.jobs.rewriting.array_job import Run
 from tegula.jobs.rewriting.memory import bounded, memory_of
-from tegula.jobs.rewriting.planning import Conversion, opened_target, said_of
+from tegula.jobs.rewriting.planning import Conversion, layout_of, opened_target, said_of
 from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
-from tegula.jobs.rewriting.rules import Field, rules_of
-from tegula.jobs.rewriting.targets import Layout
 from tegula.jobs.runners.runner import running
 from tegula.jobs.units import Progress, one_at_a_time
 from tegula.stores.targets.opening import options_of_both
@@ -231,20 +229,11 @@ def convert(
     target_options = options_of_both(source, target, storage_options, target_storage_options)
     node = node_at(source, missing_chunks=missing_chunks, allow_pickle=allow_pickle, storage_options=storage_options)
     node = with_known_members(node)
-    if consolidated not in ("auto", True, False):
-        raise MetadataError(f"consolidated must be 'auto', True or False, not {consolidated!r:.40}")
-    if consolidated is True and fmt.consolidate is None:
-        raise UnsupportedError(f"{format} has no consolidated metadata")
-    if consolidated is True and isinstance(node, Array):
-        raise MetadataError("only groups have consolidated metadata, and the source is an array")
-    single = isinstance(node, Array)
-    arguments: dict[Field, Any] = {
+    arguments = {
         "chunks": chunks, "shards": shards, "codecs": codecs, "dtype": dtype, "scale_offset": scale_offset,
         "bitround": bitround,
     }  # fmt: skip
-    wanted: dict[str, Any] = {name: rules_of(name, value, single) for name, value in arguments.items()}
-    if fmt.name != "zarr3" and any(wanted["shards"].values):
-        raise UnsupportedError(f"{fmt.name} has no shards", field="shards")
+    layout = layout_of(fmt, node, {**arguments, "checksum": checksum}, consolidated)
 
     # the runner, and whether there is a ledger
     share, memory = share_of(part), memory_of(max_memory)
@@ -265,7 +254,7 @@ def convert(
                 select,
                 store,
                 path,
-                Layout(fmt, **wanted, checksum=checksum, consolidated=consolidated),
+                layout,
                 Run(
                     who,
                     visible_early=visible_early,

@@ -5,25 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from tegula.arrays.array import Array
 from tegula.engine.nodes.deleting import is_taken
 from tegula.engine.stored.misplaced import refuse_misplaced
-from tegula.errors import AlreadyExistsError, NotFoundError
+from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError
+from tegula.formats import Format
 from tegula.hierarchy.group import Group
 from tegula.jobs.ledger import UNRECORDED
 from tegula.jobs.plans import Piece, Plan, description_of, digest, fingerprint_of
 from tegula.jobs.rewriting.array_job import ArrayJob, Prepared, Run, entry_of
 from tegula.jobs.rewriting.hierarchy import Job
 from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
+from tegula.jobs.rewriting.rules import Field, rules_of
 from tegula.jobs.rewriting.targets import Layout
 from tegula.stores import MemoryStore, Store
 from tegula.stores.targets.opening import creating, store_of
 from tegula.stores.targets.paths import location_of
 from tegula.tables.table import Table
 
-__all__ = ["Conversion", "opened_target", "refuse_taken", "said_of"]
+__all__ = ["Conversion", "layout_of", "opened_target", "refuse_taken", "said_of"]
+
+_RULES: Final[tuple[Field, ...]] = ("chunks", "shards", "codecs", "dtype", "scale_offset", "bitround")
 
 
 class _Planner(ArrayJob):
@@ -89,6 +93,27 @@ class Conversion:
     def without_writing(self) -> Run:
         """How a walk is made that only plans or checks."""
         return replace(self.run, ledger=UNRECORDED, plan=None, dry_run=True, verify=False, progress=None)
+
+
+def layout_of(fmt: Format, source: Array | Group | Table, given: Mapping[str, Any], consolidated: Any) -> Layout:
+    """Return what new arrays are to be like, by the arguments of `tegula.convert` that say so.
+
+    Raises
+    ------
+    MetadataError, UnsupportedError
+        If an argument is not valid, or the format has no such thing.
+    """
+    single = isinstance(source, Array)
+    if consolidated not in ("auto", True, False):
+        raise MetadataError(f"consolidated must be 'auto', True or False, not {consolidated!r:.40}")
+    if consolidated is True and fmt.consolidate is None:
+        raise UnsupportedError(f"{fmt.name} has no consolidated metadata")
+    if consolidated is True and single:
+        raise MetadataError("only groups have consolidated metadata, and the source is an array")
+    rules: dict[str, Any] = {name: rules_of(name, given.get(name), single) for name in _RULES}
+    if fmt.name != "zarr3" and any(rules["shards"].values):
+        raise UnsupportedError(f"{fmt.name} has no shards", field="shards")
+    return Layout(fmt, **rules, checksum=bool(given.get("checksum")), consolidated=consolidated)
 
 
 def refuse_taken(store: Store, path: str) -> None:

@@ -1,4 +1,4 @@
-"""The report of a conversion."""
+"""The report of a conversion, and what reports of conversions and syncs have in common."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tegula.jobs.rewriting.estimating import Estimate
 from tegula.jobs.rewriting.passes import Passes
 from tegula.runtime.quantities import counted, human_bytes, human_seconds
 
-__all__ = ["ConvertReport", "ConvertedArray"]
+__all__ = ["ConvertReport", "ConvertedArray", "Report", "table_of_arrays"]
 
 
 _SHOWN: Final = 100  # arrays, and notes and failures, in HTML
@@ -98,8 +98,88 @@ class ConvertedArray:
         return f"<tegula.ConvertedArray {where}, {sizes}{verified}{error}{notes}>"
 
 
+class Report:
+    """What the reports of conversions and syncs have in common."""
+
+    __slots__ = ()
+
+    dry_run: bool
+    arrays: Any
+    failed: dict[str, str]
+    source: str
+    target: str
+
+    @property
+    def ok(self) -> bool:
+        """``True`` if everything was done, and, with ``verify``, found equal to the source."""
+        return not self.failed and not self.different
+
+    @property
+    def different(self) -> list[str]:
+        """Paths of the arrays that verification found different from the source."""
+        return [array.path for array in self.arrays if array.verified is False]
+
+    @property
+    def summary(self) -> str:
+        """One line on everything."""
+        raise NotImplementedError
+
+    @property
+    def _is_verified(self) -> bool:
+        """Whether all arrays were read back and found equal to the source."""
+        return bool(self.arrays) and all(array.verified for array in self.arrays)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as JSON values."""
+        raise NotImplementedError
+
+    def to_json(self) -> str:
+        """Return the report as a JSON document.
+
+        Examples
+        --------
+        >>> print(ConvertReport("zarr3", groups=["a"]).to_json()[:15])
+        {
+          "ok": true,
+        """
+        return json.dumps(self.as_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def to_html(self) -> str:
+        """Return the report as an HTML document with all arrays, notes and failures, which needs no other file.
+
+        Examples
+        --------
+        >>> ConvertReport("zarr3", groups=["a"]).to_html().startswith("<!DOCTYPE html>")
+        True
+        """
+        return page(f"tegula.{type(self).__name__} {self.target}", self._card(None))
+
+    def __repr__(self) -> str:
+        return f"<tegula.{type(self).__name__}: {self.summary}>"
+
+    def _repr_html_(self) -> str:
+        return self._card(_SHOWN)
+
+    def _card(self, most: int | None) -> str:
+        """Return HTML with a limited number of arrays, notes and failures, or with all."""
+        raise NotImplementedError
+
+    def _framed(self, headline: str, facts: list[tuple[str, str]], *bodies: str) -> str:
+        """Return HTML that says what the report is about, and whether it is good."""
+        good = badge("good", "done") if self.ok else badge("bad", "failed")
+        state = badge("plain", "dry run") if self.dry_run else good
+        places = [(name, text(url)) for name, url in (("Source", self.source), ("Target", self.target)) if url]
+        return card(f"tegula.{type(self).__name__}", f"{state} {text(headline)}", table(places + facts), *bodies)
+
+
+def table_of_arrays(number: int, rows: list[list[str]], heads: list[str]) -> str:
+    """Return HTML with some of the arrays of a report, and how many there are."""
+    left = more(number - len(rows), "arrays") if number > len(rows) else ""
+    return fold(f"<b>Arrays</b> {muted(number)}", table(rows, heads), opened=True) + left
+
+
 @dataclass(slots=True, repr=False)
-class ConvertReport:
+class ConvertReport(Report):
     """The report of `tegula.convert`.
 
     Parameters
@@ -155,11 +235,6 @@ class ConvertReport:
     passes: dict[str, Passes] = field(default_factory=dict)
 
     @property
-    def ok(self) -> bool:
-        """``True`` if everything was converted, and, with `verify`, found equal to the source."""
-        return not self.failed and all(array.verified is not False for array in self.arrays)
-
-    @property
     def nbytes(self) -> int:
         """Bytes of the elements of all converted arrays in memory."""
         return sum(array.nbytes for array in self.arrays)
@@ -185,11 +260,6 @@ class ConvertReport:
         return sum(array.chunks_copied for array in self.arrays)
 
     @property
-    def different(self) -> list[str]:
-        """Paths of the arrays that verification found different from the source."""
-        return [array.path for array in self.arrays if array.verified is False]
-
-    @property
     def summary(self) -> str:
         """One line: what was converted, the totals, and the time it took.
 
@@ -204,7 +274,7 @@ class ConvertReport:
             parts.append(f"{len(self.failed)} failed")
         if self.different:
             parts.append(f"{len(self.different)} different from the source")
-        elif self.arrays and all(array.verified for array in self.arrays):
+        elif self._is_verified:
             parts.append("verified")
         parts.append(f"{human_bytes(self.nbytes)} in memory")
         before = f" ({human_bytes(self.nbytes_before)} before)" if self.nbytes_before or not self.nbytes_after else ""
@@ -247,50 +317,14 @@ class ConvertReport:
         lines += [f"failed: /{path}: {reason}" for path, reason in self.failed.items()]
         return "\n".join([self.summary, *lines, *(f"different: /{path}" for path in self.different)])
 
-    def __repr__(self) -> str:
-        return f"<tegula.ConvertReport: {self.summary}>"
-
-    def to_json(self) -> str:
-        """Return the report as a JSON document.
-
-        Examples
-        --------
-        >>> print(ConvertReport("zarr3", groups=["a"]).to_json()[:15])
-        {
-          "ok": true,
-        """
-        return json.dumps(self.as_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-    def to_html(self) -> str:
-        """Return the report as an HTML document with all arrays, notes and failures, which needs no other file.
-
-        Examples
-        --------
-        >>> ConvertReport("zarr3", groups=["a"]).to_html().startswith("<!DOCTYPE html>")
-        True
-        """
-        return page(f"tegula.ConvertReport {self.target}", self._card(None))
-
-    def _repr_html_(self) -> str:
-        return self._card(_SHOWN)
-
     def _card(self, most: int | None) -> str:
-        """Return HTML with a limited number of arrays, notes and failures, or with all."""
-        state = (
-            badge("plain", "dry run") if self.dry_run else badge("good", "done") if self.ok else badge("bad", "failed")
-        )
         stored = human_bytes(self.nbytes_before)
         if not self.dry_run:
             stored += f" before, {human_bytes(self.nbytes_after)} in {counted(self.chunks_stored, 'chunk')} after"
-        places = [(name, text(url)) for name, url in (("Source", self.source), ("Target", self.target)) if url]
         amounts = [("In memory", human_bytes(self.nbytes)), ("Stored", stored), ("Time", human_seconds(self.seconds))]
-        arrays = fold(f"<b>Arrays</b> {muted(len(self.arrays))}", self._table(most), opened=True)
-        left = 0 if most is None else len(self.arrays) - most
-        arrays += more(left, "arrays") if left > 0 else ""
         failed = _texts("Failed", [*self.failed.items()], most, opened=True)
         notes = _texts("Notes", self._all_notes(), most, opened=False)
-        title = f"{state} {text(self._headline())}"
-        return card("tegula.ConvertReport", title, table(places + amounts), failed, notes, arrays)
+        return self._framed(self._headline(), amounts, failed, notes, self._table(most))
 
     def _table(self, most: int | None) -> str:
         """Return the table of arrays; it has columns for errors and checksums if an array has one."""
@@ -306,7 +340,7 @@ class ConvertReport:
             written = ["–", "–"] if self.dry_run else [after, copied]
             others = [text(getattr(array, name)) or "–" for name in extra.values()]
             rows.append([f"/{text(array.path, 80)}", *facts, *written, verified, *others])
-        return table(rows, [*heads, *extra])
+        return table_of_arrays(len(self.arrays), rows, [*heads, *extra])
 
 
 def _texts(title: str, texts: list[tuple[str, str]], most: int | None, *, opened: bool) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from math import prod
 from typing import Any, Final
@@ -16,9 +17,10 @@ from tegula.engine.copying.chunks import copier_of
 from tegula.engine.nodes.creating import read_back
 from tegula.engine.reading.remote import delete_keys
 from tegula.engine.stored.misplaced import refuse_misplaced
-from tegula.errors import ConflictError, UnsupportedError
+from tegula.errors import ConflictError
 from tegula.formats import Format
 from tegula.hierarchy.sources import source_of
+from tegula.jobs.ledger import UNRECORDED
 from tegula.jobs.plans import Piece
 from tegula.jobs.publishing import publish
 from tegula.jobs.rewriting.array_job import ArrayJob, Making, Prepared, entry_of, opened_anew
@@ -38,16 +40,17 @@ from tegula.jobs.syncing.changes import (
     states_now,
 )
 from tegula.jobs.syncing.memory import Memory, Remembered
-from tegula.jobs.syncing.report import SyncedArray
+from tegula.jobs.syncing.report import SyncedArray, SyncReport
 from tegula.jobs.syncing.states import Table, are_in, as_table, boxes_of, no_chunks, within
 from tegula.jobs.syncing.work import Syncing
-from tegula.metadata.chunk_grids import cells
+from tegula.metadata.chunk_grids import cells, regular_grid
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.runtime.frozen import replace as replace_metadata
+from tegula.runtime.quantities import counted
 from tegula.stores import Store
 from tegula.stores.targets.paths import location_of
 
-__all__ = ["SyncJob", "would_overwrite"]
+__all__ = ["OverwritingError", "SyncJob", "refusal", "would_overwrite"]
 
 Coords = tuple[int, ...]
 _ATTEMPTS: Final = 3  # on an array whose source changes meanwhile
@@ -55,17 +58,34 @@ _BATCH_BYTES: Final = 2**30  # of chunks in memory, after which the states are r
 _LEAST: Final = 2**6  # chunks in a batch
 _MOST: Final = 2**16
 _BOXES: Final = 1000  # in the report of an array
+_NAMED: Final = 5  # nodes that an error names
 
 
 class OverwritingError(ConflictError):
-    """Others have changed what a sync would overwrite."""
+    """Others have changed what a sync would overwrite: `what`. `report` says what was done all the same."""
+
+    what = ""
+    report: SyncReport
 
 
 def would_overwrite(what: str, where: str) -> OverwritingError:
     """Return the error for a target that others have changed."""
-    return OverwritingError(
+    error = OverwritingError(
         f"the sync would overwrite {what}: pass force=True to do it, or see what differs with `tegula diff`", path=where
     )
+    error.what = what
+    return error
+
+
+def refusal(errors: Sequence[OverwritingError], report: SyncReport) -> OverwritingError:
+    """Return the error for everything that a sync has left as others have changed it."""
+    error = errors[0]
+    if len(errors) > 1:
+        some = [f"{one.what} in {one.path}" for one in errors[:_NAMED]]
+        more = [f"more in {counted(len(errors) - _NAMED, 'other node')}"] if len(errors) > _NAMED else []
+        error = would_overwrite("; ".join([*some, *more]), report.target)
+    error.report = report
+    return error
 
 
 class SyncJob(ArrayJob):
@@ -79,7 +99,7 @@ class SyncJob(ArrayJob):
         Whether the report says which boxes and attributes have changed.
     synced : dict of str to SyncedArray
         The entries of the report, by path below the source.
-    unfinished : dict of str to int
+    unfinished : dict of str to (int, Array, Prepared)
         By path, how many units of an array are left to other parts.
     before_change : callable
         Called before anything of an array is written.
@@ -93,7 +113,7 @@ class SyncJob(ArrayJob):
     def __init__(self, *what: Any) -> None:
         super().__init__(*what)
         self.synced: dict[str, SyncedArray] = {}
-        self.unfinished: dict[str, int] = {}
+        self.unfinished: dict[str, tuple[int, Array, Prepared]] = {}
         self.pieces_found: dict[str, tuple[bool, Piece]] = {}
         self.before_change: Callable[[], None] = lambda: None
         self._replaced = set[str]()  # arrays that take the place of another node
@@ -111,6 +131,17 @@ class SyncJob(ArrayJob):
                 source = opened_anew(source)
         return super().array(source, name, select, *notes)
 
+    def finish(self) -> None:
+        """Complete the arrays whose last units other parts of the job have done by now."""
+        again, self.unfinished = self.unfinished, {}
+        for name, (left, source, prepared) in again.items():
+            made = self.synced[name]
+            try:
+                self.entry(source, prepared)
+            except ConflictError:  # the next run sees what has changed
+                self.unfinished[name] = left, source, prepared
+            self.synced[name] = replace(made, verified=self.synced[name].verified)
+
     def replaces(self, name: str) -> bool:
         """Return whether an array takes the place of another node."""
         return name in self._replaced
@@ -124,19 +155,13 @@ class SyncJob(ArrayJob):
         change = change_of(source, prepared, self.store, path)
         made = self._entry(source, prepared, change)
         if self.run.dry_run:
-            piece = self._piece(source, prepared, change.seen)
-            self.pieces_found[name] = change.action in ("new", "changed"), piece
+            self.pieces_found[name] = not change.is_nothing, self._piece(source, prepared, change)
         else:
             if change.overwritten and not self.force:
                 raise would_overwrite(" and ".join(change.overwritten), location_of(self.store, path))
             if not change.is_nothing:
                 self.before_change()
             if change.action == "replaced":
-                if self.run.ledger.lasts:
-                    raise UnsupportedError(
-                        "the array has to be replaced as a whole, which parts can't do: run the sync once without part",
-                        path=location_of(self.store, path),
-                    )
                 made = self._replace(source, prepared, change, made)
             elif not change.is_nothing:
                 made = self._transfer(source, prepared, change, made)
@@ -144,6 +169,8 @@ class SyncJob(ArrayJob):
                 change.memory.write(change.known)
             if self.run.verify and made.verified is None and name not in self.unfinished:
                 made = replace(made, verified=self._equal(source, prepared))
+                if not made.verified:  # by times and sizes alone nothing has changed
+                    change.memory.doubt()
         with self._lock:
             self.synced[name] = made
         return entry_of(prepared.draft, name, before=0, notes=prepared.notes)
@@ -189,16 +216,24 @@ class SyncJob(ArrayJob):
     # --- an array that is replaced as a whole
 
     def _replace(self, source: Array, planned: Prepared, change: Change, made: SyncedArray) -> SyncedArray:
-        """Make an array anew, in the place of another node."""
-        path = self.path_of(planned.name)
+        """Make an array anew, in the place of another node; one of several parts does that alone."""
+        path, run = self.path_of(planned.name), self.run
         with self._lock:
             self._replaced.add(planned.name)
-        done = self._converted(source, planned)
+        piece = self._piece(source, planned, change)
+        number, parts = run.ledger.part
+        if piece.first % parts != number - 1:
+            self.unfinished[planned.name] = 1, source, planned
+            return made
+        alone = copy(self)  # nothing is recorded: no other process can know where the new array is made
+        alone.run = replace(run, ledger=UNRECORDED, plan=None)
+        done = alone._converted(source, planned)
         node = engine.read_metadata(self.store, path)
         assert isinstance(node, ArrayMetadata)
         targets = listed_target(planned.draft.stored)
         known = Remembered(change.described, change.wanted, (digest_of_documents(node),), node.shape, True, change.now)
         Memory(self.store, path).write(replace(known, targets=targets))
+        run.ledger.complete(piece)
         sizes: dict[str, Any] = {"nbytes_read": done.nbytes_before, "nbytes_written": done.nbytes_after}
         return replace(made, chunks_written=done.chunks_stored, verified=done.verified, **sizes)
 
@@ -257,7 +292,7 @@ class SyncJob(ArrayJob):
     ) -> Remembered:
         """Write and delete chunks, batch by batch; return what is to be remembered of them."""
         target, memory = planned.draft.stored, change.memory
-        piece = self._piece(source, planned, change.seen)
+        piece = self._piece(source, planned, change)
         work = self._work(source, planned, planned.mode, Making(self.store, self.path_of(planned.name)))
         assert isinstance(work, Syncing)
         copies = planned.mode == "copy"
@@ -282,7 +317,7 @@ class SyncJob(ArrayJob):
             if boxes:
                 amounts, others = self._done(work, piece, lambda _: None)
                 if others:
-                    self.unfinished[planned.name] = others.total()
+                    self.unfinished[planned.name] = others.total(), source, planned
                     return known
                 total["read"] += amounts["read"]
                 total["written"] += amounts["written"]
@@ -300,13 +335,15 @@ class SyncJob(ArrayJob):
             self._show(planned, done, number)
         return known
 
-    def _piece(self, source: Array, planned: Prepared, seen: str) -> Piece:
-        """Return the units of an array; of a job that is divided, those of its plan."""
+    def _piece(self, source: Array, planned: Prepared, change: Change) -> Piece:
+        """Return the units of an array: those of the plan if there is one; an array that is replaced is one unit."""
         if self.run.plan is None:
-            grid = unit_grid(source, planned.axes, planned.draft, self.run.max_memory)
-            return Piece(planned.name, planned.draft.shape, grid, source={"state": seen})
+            whole = regular_grid(tuple(max(1, length) for length in planned.draft.shape))
+            is_replaced = change.action == "replaced"
+            grid = whole if is_replaced else unit_grid(source, planned.axes, planned.draft, self.run.max_memory)
+            return Piece(planned.name, planned.draft.shape, grid, source={"state": change.seen})
         found = self.run.plan.pieces.get(planned.name)
-        if found is None or found.source["state"] != seen:
+        if found is None or found.source["state"] != change.seen:
             raise ConflictError("the source has changed since its units were planned", path=source.location)
         return found
 

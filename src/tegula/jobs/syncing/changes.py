@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import Any, Final, Literal
@@ -36,6 +36,7 @@ from tegula.tables.columns import ORDER
 
 __all__ = [
     "ANY_DOCUMENTS",
+    "OTHER_ATTRIBUTES",
     "Action",
     "Change",
     "attribute_changes",
@@ -54,70 +55,10 @@ Action = Literal["new", "changed", "same", "replaced"]
 Coords = tuple[int, ...]
 ANY_DOCUMENTS: Final = "*"
 """Stands among the digests of documents for those that a sync was about to write."""
+OTHER_ATTRIBUTES: Final = "attributes of the group that others have written"
 _OTHER_DOCUMENTS: Final = "documents that others have changed"
 _NAMED: Final = 3  # chunks that a message names
 _PAIRS: Final = 2**16  # chunks of one side, of which each touches some of the other
-
-
-@dataclass(slots=True)
-class Change:
-    """What a sync does with an array.
-
-    Parameters
-    ----------
-    action : {"new", "changed", "same", "replaced"}
-        Whether the array is new, changed, the same, or takes the place of another node.
-    why : list of str
-        The reasons, in words.
-    memory, known : Memory, Remembered
-        What the last sync saw; empty if there was none.
-    node : NodeMetadata or None
-        What is at the target now.
-    now, there : States
-        The stored chunks of the source and of the target.
-    changed : table
-        Chunks of the source that are new, changed or gone.
-    todo, gone : table
-        Chunks to write and to delete, as units of the copy (`ChunkCopies.units`) or chunks of the target.
-    outside : table
-        Chunks of the target beyond its new shape.
-    pairs : (array, table)
-        For each chunk of `todo` and `gone` that a chunk of the source leads to: the position of that in `changed`.
-    documents : bool
-        Whether documents are written.
-    is_remembered : bool
-        Whether `known` is stored.
-    overwritten : list of str
-        What others have changed in the target, and the sync would overwrite.
-    """
-
-    action: Action
-    memory: Memory
-    known: Remembered
-    described: str
-    wanted: str
-    node: NodeMetadata | None
-    now: States
-    there: States
-    changed: Table
-    todo: Table
-    gone: Table
-    outside: Table
-    pairs: tuple[npt.NDArray[np.intp], Table]
-    documents: bool
-    is_remembered: bool
-    why: list[str] = field(default_factory=list)
-    overwritten: list[str] = field(default_factory=list)
-
-    @property
-    def is_nothing(self) -> bool:
-        """Whether source and target are in step."""
-        return self.action == "same"
-
-    @property
-    def seen(self) -> str:
-        """A digest of the state of the source in which this was found."""
-        return digest(b"".join([self.wanted.encode(), self.now.coords.tobytes(), self.now.states.tobytes()]))
 
 
 def digest_of_documents(node: NodeMetadata) -> str:
@@ -132,14 +73,8 @@ def change_of(source: Array, planned: Prepared, store: Store, path: str) -> Chan
         memory.read, partial(_node_at, store, path), partial(listed, source.stored), partial(listed_target, draft),
     ]  # fmt: skip
     # several requests at once where these take long
-    known, node, every, there = gather(lambda task: task(), tasks, max(source.store.concurrency, store.concurrency))
-    described = digest(repr((_description(source.metadata), _description(planned.metadata), planned.target.precision,
-                             [getattr(axis, "step", axis) for axis in planned.axes])).encode())  # fmt: skip
-    wanted = digest(repr(sorted(planned.metadata.documents.items())).encode())
-    counts = source.metadata.grid.counts(source.shape)
-    now = every.where(within(every.coords, counts))
-    made = _Finding(source, planned, memory, known, node, now, there, described, wanted)
-    return made.change()
+    found = gather(lambda task: task(), tasks, max(source.store.concurrency, store.concurrency))
+    return Change(source, planned, memory, *found)
 
 
 def copies_whole_chunks(source: Array, planned: Prepared) -> bool:
@@ -167,11 +102,10 @@ def _description(metadata: ArrayMetadata) -> tuple[Any, ...]:
 
 def listed_target(array: StoredArray) -> States:
     """Return the states of all chunks of a target; where listings have no states, their sizes stand for these."""
-    store = array.store
-    if isinstance(store, StateListing):
+    if isinstance(array.store, StateListing):
         found = listed(array)
-        return States(found.coords, _known(found.states, found.sizes), found.sizes)
-    return _table([(coords, nbytes + 1, nbytes) for coords, _, nbytes in array.sized_chunks()], array.metadata.ndim)
+        return replace(found, states=np.where(found.states == 0, (found.sizes + 1).astype(np.uint64), found.states))
+    return _table([(coords, nbytes, 0) for coords, _, nbytes in array.sized_chunks()], array.metadata.ndim)
 
 
 def states_now(array: StoredArray, coords: Table) -> States:
@@ -182,23 +116,18 @@ def states_now(array: StoredArray, coords: Table) -> States:
         if isinstance(store, StateListing):
             return state_in(store, array.key(chunk))
         nbytes = store.size(array.key(chunk))
-        return None if nbytes is None else (nbytes, nbytes + 1)
+        return None if nbytes is None else (nbytes, 0)
 
     found = zip(chosen, gather(look, chosen, store.concurrency))
-    rows = [(chunk, one[1] or one[0] + 1, one[0]) for chunk, one in found if one is not None]
-    return _table(rows, array.metadata.ndim)
-
-
-def _known(states: npt.NDArray[np.uint64], sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-    return np.where(states == 0, (sizes + 1).astype(np.uint64), states)
+    return _table([(chunk, *one) for chunk, one in found if one is not None], array.metadata.ndim)
 
 
 def _table(rows: list[tuple[Coords, int, int]], ndim: int) -> States:
-    if not rows:
-        return no_chunks(ndim)
-    coords, states, sizes = zip(*sorted(rows))
-    table = np.array(coords, np.int64).reshape(len(rows), ndim)
-    return States(table, np.array(states, np.uint64), np.array(sizes, np.int64))
+    """Return a table of chunks with their sizes and states; where a state is not known, the size stands for it."""
+    rows.sort()
+    table = np.array([chunk for chunk, _, _ in rows], np.int64).reshape(len(rows), ndim)
+    states = np.array([state or nbytes + 1 for _, nbytes, state in rows], np.uint64)
+    return States(table, states, np.array([nbytes for _, nbytes, _ in rows], np.int64))
 
 
 def attribute_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
@@ -259,40 +188,95 @@ def foreign_at(store: Store, path: str) -> str:
                 return " and ".join(_named(differences(there, found.targets), found))
         return _OTHER_DOCUMENTS
     if node is not None and found.is_complete and digest_of_attributes(node.attributes) not in found.documents:
-        return "attributes of the group that others have written"
+        return OTHER_ATTRIBUTES
     prefix = f"{path}/" if path else ""
     members = [child[:-1] for child in children(store, prefix) if is_node(store, child[:-1])]
     return next(filter(None, gather(partial(foreign_at, store), members, store.concurrency)), "")
 
 
-class _Finding:
-    """Finds the change of one array."""
+class Change:
+    """What a sync does with an array.
+
+    Parameters
+    ----------
+    source, planned : Array, Prepared
+        The array, and the one to make of it.
+    memory, found : Memory, Remembered or None
+        What the last sync saw.
+    node : NodeMetadata, TegulaError or None
+        What is at the target now, or why it can't be read.
+    now, there : States
+        The stored chunks of the source and of the target.
+
+    Attributes
+    ----------
+    action : {"new", "changed", "same", "replaced"}
+        Whether the array is new, changed, the same, or takes the place of another node.
+    why : list of str
+        The reasons, in words.
+    known : Remembered
+        What the last sync saw, as far as it counts.
+    described, wanted : str
+        As `Remembered` has them, for what is to be there.
+    changed : table
+        Chunks of the source that are new, changed or gone.
+    todo, gone : table
+        Chunks to write and to delete, as units of the copy (`ChunkCopies.units`) or chunks of the target.
+    outside : table
+        Chunks of the target beyond its new shape.
+    pairs : (array, table)
+        For each chunk of `todo` and `gone` that a chunk of the source leads to: the position of that in `changed`.
+    documents : bool
+        Whether documents are written.
+    is_remembered : bool
+        Whether `known` is stored.
+    overwritten : list of str
+        What others have changed in the target, and the sync would overwrite.
+    """
 
     def __init__(
         self,
         source: Array,
         planned: Prepared,
         memory: Memory,
-        known: Remembered | None,
+        found: Remembered | None,
         node: NodeMetadata | TegulaError | None,
         now: States,
         there: States,
-        described: str,
-        wanted: str,
     ) -> None:
-        self.source, self.planned, self.memory = source, planned, memory
+        self.source, self.planned, self.memory, self.there = source, planned, memory, there
         self.node = None if isinstance(node, TegulaError) else node
         self.is_unreadable = isinstance(node, TegulaError)
-        self.now, self.there = now, there
-        self.described, self.wanted = described, wanted
-        self.known = Remembered(sources=no_chunks(source.ndim), targets=no_chunks(planned.draft.ndim))
-        self.found = None if known is not None and self._is_of_another(known) else known
-        self.why, self.overwritten = list[str](), list[str]()
+        self.now = now.where(within(now.coords, source.metadata.grid.counts(source.shape)))
+        steps = [getattr(axis, "step", axis) for axis in planned.axes]
+        facts = _description(source.metadata), _description(planned.metadata), planned.target.precision, steps
+        self.described = digest(repr(facts).encode())
+        self.wanted = digest(repr(sorted(planned.metadata.documents.items())).encode())
         self.target = planned.draft.stored
         self.copies = planned.mode == "copy"
         self.copier = copier_of(source.stored, self.target) if self.copies else None
         self.same_units = self.copier is not None and self.copier.units is source.stored
         self.fills = stores_all(self.target) or not same_fill(source, planned.draft, planned.target.precision)
+        self.known = Remembered(sources=no_chunks(source.ndim), targets=no_chunks(planned.draft.ndim))
+        self.found = None if found is not None and self._is_of_another(found) else found
+        self.is_remembered = self.found is not None
+        self.why, self.overwritten = list[str](), list[str]()
+        self.changed, self.documents = self.now.coords, True
+        self.todo = self.gone = self.outside = self._no_targets
+        self.pairs = np.zeros(0, np.intp), self._no_targets
+        self.action: Action = self._action()
+        if self.action != "replaced":
+            self._compare()
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether source and target are in step."""
+        return self.action == "same"
+
+    @property
+    def seen(self) -> str:
+        """A digest of the state of the source in which this was found."""
+        return digest(b"".join([self.wanted.encode(), self.now.coords.tobytes(), self.now.states.tobytes()]))
 
     def _is_of_another(self, known: Remembered) -> bool:
         """Return whether no chunk is as it was left, so that the memory was copied along with a mirror.
@@ -307,51 +291,39 @@ class _Finding:
             return False
         return not (targets.at(self.there.coords) == self.there.states).any() and len(targets) > 0 < len(self.there)
 
-    def change(self) -> Change:
+    def _compare(self) -> None:
         """Compare everything."""
-        action = self._action()
-        if action == "replaced":
-            return self._made(action, self.now.coords, self._no_targets, self._no_targets, documents=True)
         known, node = self.known, self.node
         counts = self.target.metadata.grid.counts(self.target.metadata.shape)
-        changed = differences(self.now, known.sources)
+        self.changed = differences(self.now, known.sources)
         redone = self._redone()
         old_shape = node.shape if isinstance(node, ArrayMetadata) else None
         if old_shape is not None and old_shape != self.target.metadata.shape:
             self.why.append(f"the shape was {old_shape}, and is {self.target.metadata.shape}")
             redone = np.concatenate([redone, self._edges(old_shape)])
         if self.fills:
-            every = as_table(cells([(0, count) for count in counts]), len(counts))
+            every = np.argwhere(np.ones(counts, bool))
             redone = np.concatenate([redone, every[known.targets.at(every) == 0]])
-        rows, led = self._mapped(changed)
+        rows, led = self._mapped(self.changed)
         units = _unique(np.concatenate([led, redone]))
         units = units[within(units, counts)]
         writes = self._have_values(units)
         gone = units[~writes]
-        gone = gone[are_in(gone, self.there.coords)]
-        outside = self.there.coords[~within(self.there.coords, counts)]
-        documents = node is None or known.wanted != self.wanted or ANY_DOCUMENTS in known.documents
+        self.todo, self.gone = units[writes], gone[are_in(gone, self.there.coords)]
+        self.outside = self.there.coords[~within(self.there.coords, counts)]
+        self.documents = node is None or known.wanted != self.wanted or ANY_DOCUMENTS in known.documents
         if isinstance(node, ArrayMetadata) and digest_of_documents(node) not in known.documents:
-            documents = True
-        if action == "same" and (len(changed) or writes.any() or len(gone) or len(outside) or documents):
-            action = "changed"
-        if action == "same" and not known.is_complete:
-            action = "changed"
-        self._explain(changed)
+            self.documents = True
+        chunks = self.changed, self.todo, self.gone, self.outside
+        if self.action == "same" and (any(map(len, chunks)) or self.documents or not known.is_complete):
+            self.action = "changed"
+        self._explain()
         inside = within(led, counts)
-        made = self._made(action, changed, units[writes], gone, documents=documents)
-        made.outside, made.pairs = outside, (rows[inside], led[inside])
-        return made
+        self.pairs = rows[inside], led[inside]
 
     @property
     def _no_targets(self) -> Table:
         return self.there.coords[:0]
-
-    def _made(self, action: Action, changed: Table, todo: Table, gone: Table, *, documents: bool) -> Change:
-        of_both = self.memory, self.known, self.described, self.wanted, self.node, self.now, self.there
-        outside, pairs = self._no_targets, (np.zeros(0, np.intp), self._no_targets)
-        chunks = changed, todo, gone, outside, pairs
-        return Change(action, *of_both, *chunks, documents, self.found is not None, self.why, self.overwritten)
 
     def _action(self) -> Action:
         """Decide what becomes of the node that is there, and which memory counts."""
@@ -413,8 +385,8 @@ class _Finding:
             self.overwritten += _named(different, known)
         return different
 
-    def _explain(self, changed: Table) -> None:
-        known = self.known
+    def _explain(self) -> None:
+        known, changed = self.known, self.changed
         if not len(changed) or (self.why and not len(known.sources)):
             return
         before, after = known.sources.at(changed) != 0, are_in(changed, self.now.coords)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -11,12 +12,12 @@ from tegula import engine
 from tegula.arrays.array import Array
 from tegula.engine.documents.finding import SYNC_DIRECTORY, children
 from tegula.engine.nodes.deleting import delete_node
-from tegula.errors import ConflictError, NotFoundError, TegulaError
+from tegula.errors import ConflictError, NotFoundError, TegulaError, UnsupportedError
 from tegula.hierarchy.consolidating import has_consolidated
 from tegula.hierarchy.group import Group
 from tegula.jobs.rewriting.hierarchy import Job
 from tegula.jobs.syncing.array_job import OverwritingError, SyncJob, would_overwrite
-from tegula.jobs.syncing.changes import attribute_changes, digest_of_attributes, foreign_at, is_node
+from tegula.jobs.syncing.changes import OTHER_ATTRIBUTES, attribute_changes, digest_of_attributes, foreign_at, is_node
 from tegula.jobs.syncing.memory import Memory, Remembered
 from tegula.jobs.syncing.states import no_chunks
 from tegula.metadata.nodes import GroupMetadata
@@ -37,6 +38,8 @@ class Syncing(Job):
         The groups that are new or changed, by path below the source.
     extra, deleted : list of str
         The nodes that only the target has, and those of them that were deleted.
+    overwritten : dict of str to str
+        By path, what others have changed in groups and in nodes to delete, and is overwritten by force.
     refused : list of OverwritingError
         What was not done, since it would overwrite what others have changed.
     is_changing : bool
@@ -47,20 +50,36 @@ class Syncing(Job):
 
     def __init__(self, arrays: SyncJob, *, delete: bool, remembered: bool) -> None:
         super().__init__(arrays)
+        self.arrays, self.report = arrays, arrays.report
         self._has_old_rules = remembered
         self.groups: dict[str, str] = {}
+        self.overwritten: dict[str, str] = {}
         self.extra, self.deleted = list[str](), list[str]()
         self.refused: list[OverwritingError] = []
         self.is_changing = False
-        self._delete, self._seen, self._containers = delete, set[str](), dict[str, bool]()
+        self._delete, self._seen, self._containers = delete, set[str](), set[str]()
+        self._barred = list[str]()  # beginnings of the paths below groups that could not be made
         self._had_consolidated = set[str]()
         self._marker = f"{arrays.path_of('')}/{SYNC_DIRECTORY}/stale".lstrip("/")
         self._is_marked, self._marking = False, _thread.allocate_lock()
         arrays.before_change = self._mark
 
-    @property
-    def _force(self) -> bool:
-        return self._arrays.force
+    def _overwrite(self, name: str, what: str) -> None:
+        """Note what others have changed in a node other than an array, if that is anything.
+
+        Raises
+        ------
+        OverwritingError
+            Unless it may be overwritten.
+        """
+        if not what:
+            return
+        if not self._arrays.force and not self._run.dry_run:
+            error = would_overwrite(what, location_of(self._store, self._arrays.path_of(name)))
+            self.refused.append(error)
+            self._report.failed[name] = str(error)
+            raise error
+        self.overwritten[name] = what
 
     # --- consolidated metadata
 
@@ -100,7 +119,12 @@ class Syncing(Job):
     def _walked(self, root: Group, tables: dict[str, Mapping[str, Array]]) -> Iterator[tuple[str, Array]]:
         for name, array in super()._walked(root, tables):
             self._seen.add(name)
-            yield name, array
+            if not self._is_barred(name):
+                yield name, array
+
+    def _is_barred(self, name: str) -> bool:
+        """Return whether a node lies in a group that could not be made."""
+        return f"{name}/".startswith(tuple(self._barred))
 
     def _attempt(self, entry: tuple[str, Array], select: Any = None, *notes: str) -> Any:
         self._seen.add(entry[0])
@@ -123,8 +147,11 @@ class Syncing(Job):
 
     def _container(self, node: Group | Table, name: str, tables: dict[str, Mapping[str, Array]]) -> None:
         self._seen.add(name)
-        self._containers[name] = True
-        super()._container(node, name, tables)
+        if self._is_barred(name):
+            return
+        with suppress(OverwritingError):  # the rest is synced
+            super()._container(node, name, tables)
+            self._containers.add(name)
         for column in tables.get(name, {}):
             self._seen.add(f"{name}/{column}".lstrip("/"))
 
@@ -143,8 +170,14 @@ class Syncing(Job):
         if isinstance(node, GroupMetadata) and node.format == fmt.name:
             return self._kept_group(name, path, node, attributes, memory, known)
         if node is not None:
-            if not self._force and not self._run.dry_run and (foreign := foreign_at(store, path)):
-                raise would_overwrite(foreign, location_of(store, path))
+            self._barred.append(f"{name}/".lstrip("/"))
+            self._overwrite(name, foreign_at(store, path))
+            if self._run.ledger.lasts:  # one may delete what another has written already
+                raise UnsupportedError(
+                    "a group takes the place of an array, which parts of a sync can't do: sync once without part",
+                    path=location_of(store, path),
+                )
+            self._barred.pop()
             self._mark()
             if not self._run.dry_run:
                 delete_node(store, path)
@@ -169,16 +202,16 @@ class Syncing(Job):
         differs = bool(attribute_changes(there, wanted))
         if has_consolidated(self._store, path, node):
             self._had_consolidated.add(name)
+        if differs and (known is None or digest_of_attributes(there) not in known.documents):
+            try:
+                self._overwrite(name, OTHER_ATTRIBUTES)
+            except OverwritingError:
+                return node
         if differs:
             self.groups[name] = "changed"
         if self._run.dry_run:
             return None
         if differs:
-            own = known is not None and digest_of_attributes(there) in known.documents
-            if not own and not self._force:
-                what = "attributes of the group that others have written"
-                self.refused.append(would_overwrite(what, location_of(self._store, path)))
-                return node
             self._mark()
             memory.write(_remembered(there, wanted))
             kept = {key: value for key, value in node.attributes.items() if key == ORDER}
@@ -207,13 +240,12 @@ class Syncing(Job):
                     self.extra.append(below)
         for name in self.extra if self._delete else ():
             path = self._arrays.path_of(name)
-            if not self._force and not self._run.dry_run and (foreign := foreign_at(self._store, path)):
-                self.refused.append(would_overwrite(foreign, location_of(self._store, path)))
-                continue
-            self._mark()
-            if not self._run.dry_run:
-                delete_node(self._store, path)
-            self.deleted.append(name)
+            with suppress(OverwritingError):
+                self._overwrite(name, foreign_at(self._store, path))
+                self._mark()
+                if not self._run.dry_run:
+                    delete_node(self._store, path)
+                self.deleted.append(name)
 
 
 def replace_attributes(metadata: GroupMetadata, attributes: Mapping[str, Any]) -> GroupMetadata:

@@ -17,7 +17,7 @@ import json
 import zlib
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final
 
@@ -139,6 +139,11 @@ class Memory:
         self.store.set(f"{self._prefix}node.json", json.dumps(facts, separators=(",", ":")).encode())
         self._stored = {name: facts[name] for name in _TABLES}
         delete_keys(self.store, sorted(old - new.keys()))
+
+    def doubt(self) -> None:
+        """Forget in which state the chunks of the source were, so that the next sync transfers them all."""
+        if (found := self.read()) is not None:
+            self.write(replace(found, sources=found.sources.marked(found.sources.coords)))
 
     def nbytes(self) -> int:
         """Return the bytes that the memory takes."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 from tegula.errors import MetadataError
 from tegula.hierarchy.walking import Node
 from tegula.jobs.ledger import Ledger, survives
 from tegula.jobs.managing import discard
 from tegula.jobs.plans import Piece, Plan
+from tegula.metadata.chunk_grids import regular_grid
 from tegula.stores import Store
 from tegula.stores.targets.paths import location_of
 
@@ -35,11 +37,14 @@ def divided(
         if ledger.is_done:
             ledger.remove()
         stored = ledger.plan() or {}
-        begun = {piece["name"]: piece["source"] for piece in stored.get("arrays", ())}
+        begun = {piece["name"]: piece for piece in stored.get("arrays", ())}
         plan = Plan("sync", {}, node.location, location_of(store, path))
         for name, (is_due, piece) in sorted(found.items()):
-            if is_due or begun.get(name) == piece.source:
+            if is_due:
                 plan.add(piece)
+            elif name in begun and begun[name]["source"] == piece.source:  # its units are those of then
+                with suppress(MetadataError, TypeError):
+                    plan.add(replace(piece, grid=regular_grid(begun[name]["box"])))
         try:
             has_begun = ledger.begin(plan, resume=True)
         except MetadataError:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from tegula.display.markup import badge, card, fold, more, muted, page, table, text
+from tegula.display.markup import table, text
+from tegula.jobs.rewriting.report import Report, table_of_arrays
 from tegula.runtime.quantities import counted, human_bytes, human_seconds
 
 __all__ = ["SyncReport", "SyncedArray"]
 
-_SHOWN: Final = 100  # arrays in HTML, and lines of each kind in texts
 _BOXES: Final = 8  # of an array, in texts and HTML
 
 
@@ -107,7 +106,7 @@ class SyncedArray:
 
 
 @dataclass(slots=True, repr=False)
-class SyncReport:
+class SyncReport(Report):
     """The report of `tegula.sync` or `tegula.diff`.
 
     Parameters
@@ -135,7 +134,9 @@ class SyncReport:
     seconds : float
         Duration.
     units_left : int
-        Number of arrays that are left to other parts.
+        Number of units that are left to other parts.
+    overwritten : dict of str to tuple of str
+        By path, what others have changed in the target, and the sync overwrites with ``force``.
 
     Examples
     --------
@@ -159,21 +160,12 @@ class SyncReport:
     changing: bool = False
     seconds: float = 0.0
     units_left: int = 0
-
-    @property
-    def ok(self) -> bool:
-        """``True`` if everything was synced and, with ``verify``, found equal to the source."""
-        return not self.failed and all(array.verified is not False for array in self.arrays)
+    overwritten: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def is_same(self) -> bool:
         """Whether there was, or is, nothing to transfer; nodes that only the target has do not count."""
         return not (self.groups or self.deleted or any(array.action != "same" for array in self.arrays))
-
-    @property
-    def overwritten(self) -> dict[str, tuple[str, ...]]:
-        """By path, what others have changed in the target, and the sync overwrites with ``force``."""
-        return {array.path: array.overwritten for array in self.arrays if array.overwritten}
 
     @property
     def summary(self) -> str:
@@ -188,26 +180,19 @@ class SyncReport:
         numbers = {kind: sum(array.action == kind for array in self.arrays) for kind in ("new", "changed", "replaced")}
         parts += [f"{number} {kind}" for kind, number in numbers.items() if number]
         parts += [f"{counted(len(self.groups), 'group')} new or changed"] if self.groups else []
-        written, gone = (
-            sum(getattr(array, name) for array in self.arrays) for name in ("chunks_written", "chunks_deleted")
-        )
-        would = "to write" if self.dry_run else "written"
-        if written:
-            nbytes = sum(array.nbytes_changed for array in self.arrays)
-            parts.append(f"{counted(written, 'chunk')} {would}, {human_bytes(nbytes)} of the source have changed")
-        parts += [f"{counted(gone, 'chunk')} {'to delete' if self.dry_run else 'deleted'}"] if gone else []
-        parts += (
-            [f"{counted(len(self.deleted), 'node')} {'to delete' if self.dry_run else 'deleted'}"]
-            if self.deleted
-            else []
-        )
+        counts = {
+            name: sum(getattr(array, name) for array in self.arrays) for name in ("chunks_written", "chunks_deleted")
+        }
+        written, deleted = ("to write", "to delete") if self.dry_run else ("written", "deleted")
+        if counts["chunks_written"]:
+            nbytes = human_bytes(sum(array.nbytes_changed for array in self.arrays))
+            parts.append(f"{counted(counts['chunks_written'], 'chunk')} {written}, {nbytes} of the source have changed")
+        for number, noun in ((counts["chunks_deleted"], "chunk"), (len(self.deleted), "node")):
+            parts += [f"{counted(number, noun)} {deleted}"] if number else []
         parts += [f"{len(self.extra)} more in the target"] if self.extra and not self.deleted else []
         parts += ["nothing to do"] if self.is_same else []
         parts += [f"{len(self.failed)} failed"] if self.failed else []
-        if any(array.verified is False for array in self.arrays):
-            parts.append("different from the source")
-        elif self.arrays and all(array.verified for array in self.arrays):
-            parts.append("verified")
+        parts += ["different from the source"] if self.different else ["verified"] if self._is_verified else []
         parts += ["the source changes"] if self.changing else []
         parts += [f"{self.units_left} left to other parts"] if self.units_left else []
         return ", ".join([*parts, *([] if self.dry_run else [human_seconds(self.seconds)])])
@@ -222,17 +207,6 @@ class SyncReport:
         """
         return {"ok": self.ok, "is_same": self.is_same, **asdict(self)}
 
-    def to_json(self) -> str:
-        """Return the report as a JSON document.
-
-        Examples
-        --------
-        >>> print(SyncReport().to_json()[:15])
-        {
-          "ok": true,
-        """
-        return json.dumps(self.as_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
     def lines(self) -> list[str]:
         """Return a line for each node that is not the same, and for each of its boxes, in a limited number.
 
@@ -241,60 +215,41 @@ class SyncReport:
         >>> SyncReport(arrays=[SyncedArray("t", "new", ("it is not there",))], extra=["old"]).lines()
         ['new: /t: it is not there', 'only in the target: /old']
         """
-        told = [f"{kind}: /{path} (group)" for path, kind in self.groups.items()]
-        for array in self.arrays:
-            if array.action == "same" and not array.overwritten:
-                continue
+        told = list[str]()
+        for array in self._changed():
             told.append(f"{array.action}: /{array.path}{f': {array.reason}' if array.reason else ''}")
             told += [f"  {_box(box)}" for box in array.boxes[:_BOXES]]
             told += [f"  and {len(array.boxes) - _BOXES} more boxes"] if len(array.boxes) > _BOXES else []
-            told += [f"  overwritten: {what}" for what in array.overwritten]
+        return [*self._of_groups(), *told, *self._others()]
+
+    def _changed(self) -> list[SyncedArray]:
+        return [array for array in self.arrays if array.action != "same"]
+
+    def _of_groups(self) -> list[str]:
+        return [f"{kind}: /{path} (group)" for path, kind in self.groups.items()]
+
+    def _others(self) -> list[str]:
+        told = [f"overwritten: /{path}: {what}" for path, several in self.overwritten.items() for what in several]
         told += [f"deleted: /{path}" for path in self.deleted]
         told += [f"only in the target: /{path}" for path in self.extra if path not in self.deleted]
         told += [f"note: /{path}: {note}" for path, several in self.notes.items() for note in several]
         told += [f"failed: /{path}: {reason}" for path, reason in self.failed.items()]
-        return told + [f"different: /{array.path}" for array in self.arrays if array.verified is False]
+        return told + [f"different: /{path}" for path in self.different]
 
     def __str__(self) -> str:
         return "\n".join([self.summary, *self.lines()])
 
-    def __repr__(self) -> str:
-        return f"<tegula.SyncReport: {self.summary}>"
-
-    def to_html(self) -> str:
-        """Return the report as an HTML document, which needs no other file.
-
-        Examples
-        --------
-        >>> SyncReport().to_html().startswith("<!DOCTYPE html>")
-        True
-        """
-        return page(f"tegula.SyncReport {self.target}", self._card(None))
-
-    def _repr_html_(self) -> str:
-        return self._card(_SHOWN)
-
     def _card(self, most: int | None) -> str:
-        state = (
-            badge("plain", "dry run") if self.dry_run else badge(*(("good", "done") if self.ok else ("bad", "failed")))
-        )
-        places = [(name, text(url)) for name, url in (("Source", self.source), ("Target", self.target)) if url]
-        changed = [array for array in self.arrays if array.action != "same" or array.overwritten]
         rows = []
-        for array in changed[:most]:
+        for array in self._changed()[:most]:
             boxes = ", ".join(_box(box) for box in array.boxes[:_BOXES]) + (" …" if len(array.boxes) > _BOXES else "")
-            over = "; ".join(array.overwritten)
             numbers = f"{array.chunks_changed} of {array.chunks}", human_bytes(array.nbytes_changed)
-            facts = text(array.reason, 300), text(boxes, 300) or "–", text(over, 300) or "–"
+            facts = text(array.reason, 300), text(boxes, 300) or "–"
             rows.append([f"/{text(array.path, 80)}", array.action, *numbers, str(array.requests), *facts])
-        heads = ["Array", "", "Chunks changed", "Bytes", "Requests", "Why", "Boxes", "Overwritten"]
-        body = fold(f"<b>Arrays</b> {muted(len(changed))}", table(rows, heads), opened=True) if rows else ""
-        left = len(changed) - len(rows)
-        body += more(left, "arrays") if left else ""
-        others = [line for line in self.lines() if line.startswith(("new: ", "changed: ")) and line.endswith("(group)")]
-        others += [line for line in self.lines() if line.startswith(("deleted", "only", "note", "failed", "different"))]
-        listed = table([[text(line, 300)] for line in others[:most]]) if others else ""
-        return card("tegula.SyncReport", f"{state} {text(self.summary)}", table(places), body, listed)
+        heads = ["Array", "", "Chunks changed", "Bytes", "Requests", "Why", "Boxes"]
+        arrays = table_of_arrays(len(self._changed()), rows, heads) if rows else ""
+        others = [[text(line, 300)] for line in (*self._of_groups(), *self._others())]
+        return self._framed(self.summary, [], arrays, table(others[:most]) if others else "")
 
 
 def _box(box: tuple[tuple[int, int], ...]) -> str:

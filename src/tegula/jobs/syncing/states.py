@@ -79,10 +79,10 @@ def listed(array: StoredArray) -> States:
     """Return the states of all stored chunks of an array, by one listing; those outside its grid are among them."""
     ndim, states, sizes = array.metadata.ndim, column("Q"), column("q")
     tables = list[Table]()
-    for coords, some in array.chunk_states():
-        tables.append(np.array(coords, np.int64).reshape(len(some), ndim))
-        sizes.extend(nbytes for nbytes, _ in some)
-        states.extend(state for _, state in some)
+    for coords, some_sizes, some_states in array.chunk_states():
+        tables.append(np.array(coords, np.int64).reshape(len(some_sizes), ndim))
+        sizes.extend(some_sizes)
+        states.extend(some_states)
     if not tables:
         return no_chunks(ndim)
     return _sorted(np.concatenate(tables), np.frombuffer(states, np.uint64), np.frombuffer(sizes, np.int64))

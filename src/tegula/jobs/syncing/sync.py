@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 from tegula import engine
 from tegula.arrays.array import Array
@@ -24,12 +25,11 @@ from tegula.jobs.ledger import share_of
 from tegula.jobs.recording import claimed
 from tegula.jobs.rewriting.array_job import Run
 from tegula.jobs.rewriting.memory import bounded, memory_of
-from tegula.jobs.rewriting.planning import opened_target
+from tegula.jobs.rewriting.planning import layout_of, opened_target
 from tegula.jobs.rewriting.report import ConvertReport
-from tegula.jobs.rewriting.rules import Field, rules_of
 from tegula.jobs.rewriting.targets import Layout
 from tegula.jobs.runners.runner import running
-from tegula.jobs.syncing.array_job import SyncJob
+from tegula.jobs.syncing.array_job import SyncJob, refusal
 from tegula.jobs.syncing.hierarchy import Syncing
 from tegula.jobs.syncing.parts import divided, end_parts, finish_parts
 from tegula.jobs.syncing.report import SyncedArray, SyncReport
@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = ["SyncReport", "SyncedArray", "diff", "sync"]
-
-_RUNS: Final = 2  # over a hierarchy whose members change meanwhile
 
 
 @known_keywords
@@ -121,7 +119,8 @@ def sync(
     dry_run : bool
         Report what would be done, and write nothing; see `diff`.
     verify : bool
-        Read both sides of each array at the end, and compare them.
+        Read both sides of each array at the end, and compare them. Arrays that differ, though by times and sizes
+        nothing has changed, are transferred as a whole by the next sync.
     progress : callable, optional
         Called with the path of an array, the bytes of its elements that are done, and the total.
     allow_pickle, missing_chunks, consolidated : optional
@@ -134,7 +133,8 @@ def sync(
         How the work is done, as for `tegula.convert`.
     part : (int, int), optional
         Do one part of several, as for `tegula.convert`: the last part to finish completes the target. The source must
-        stay the same from the first to the last part.
+        stay the same from the first to the last part. An array that is replaced as a whole is left to one of the parts,
+        and a group that takes the place of an array to a sync without parts, since parts do not wait for each other.
     max_memory : int or str, optional
         Maximum memory for values in each worker, in bytes or as ``"2GB"``.
 
@@ -145,8 +145,8 @@ def sync(
     Raises
     ------
     ConflictError
-        If the sync would overwrite what others have changed in the target; the message names it. Other arrays are
-        synced all the same, unless a group would take the place of what others have changed.
+        If the sync would overwrite what others have changed in the target; the message names it. Everything else is
+        synced all the same: the attribute ``report`` of the error says what.
     AlreadyExistsError
         If another sync, or another job, works on the target.
     MetadataError
@@ -167,15 +167,35 @@ def sync(
     >>> tegula.open(target)[:]
     array([ 0,  1,  2, 30,  4,  5])
     """
-    arguments: dict[str, Any] = {
-        "chunks": chunks, "shards": shards, "codecs": codecs, "dtype": dtype, "scale_offset": scale_offset,
-        "bitround": bitround,
-    }  # fmt: skip
-    return _synced(
-        source, target, format, arguments, checksum, path, delete, force, dry_run, verify, progress, allow_pickle,
-        missing_chunks, consolidated, storage_options, target_storage_options, runner, workers, part, max_memory,
-        detailed=dry_run,
-    )  # fmt: skip
+    return _Asked(
+        source,
+        target,
+        path,
+        format,
+        encoding={
+            "chunks": chunks,
+            "shards": shards,
+            "codecs": codecs,
+            "dtype": dtype,
+            "scale_offset": scale_offset,
+            "bitround": bitround,
+            "checksum": checksum or None,
+        },
+        consolidated=consolidated,
+        opening={"missing_chunks": missing_chunks, "allow_pickle": allow_pickle, "storage_options": storage_options},
+        target_options=target_storage_options,
+        delete=delete,
+        force=force,
+        run=Run(
+            dry_run=dry_run,
+            verify=verify,
+            progress=one_at_a_time(progress),
+            max_memory=memory_of(max_memory),
+            two_passes=False,
+        ),
+        workers=(runner, workers),
+        part=part,
+    ).synced()
 
 
 @known_keywords
@@ -224,115 +244,115 @@ def diff(
     changed: /: 2 chunks are changed; attribute 'units' is new
       [2:6]
     """
-    return _synced(
-        source, target, format, {}, False, path, delete, False, True, False, None, allow_pickle, missing_chunks, "auto",
-        storage_options, target_storage_options, None, None, None, None, detailed=True,
-    )  # fmt: skip
+    return _Asked(
+        source,
+        target,
+        path,
+        format,
+        opening={"missing_chunks": missing_chunks, "allow_pickle": allow_pickle, "storage_options": storage_options},
+        target_options=target_storage_options,
+        delete=delete,
+        run=Run(dry_run=True),
+    ).synced()
 
 
-def _synced(
-    source: Any,
-    target: Any,
-    format: Any,
-    arguments: dict[str, Any],
-    checksum: bool,
-    path: str,
-    delete: bool,
-    force: bool,
-    dry_run: bool,
-    verify: bool,
-    progress: Progress | None,
-    allow_pickle: bool,
-    missing_chunks: Any,
-    consolidated: Any,
-    options: Any,
-    target_options: Any,
-    runner: Any,
-    workers: int | None,
-    part: Any,
-    max_memory: Any,
-    *,
-    detailed: bool,
-) -> SyncReport:
-    start = time.perf_counter()
-    target, path, format = address_of(target, path, format)
-    given = {name: value for name, value in arguments.items() if value is not None}
-    given |= {"checksum": True} if checksum else {}
-    if consolidated not in ("auto", True, False):
-        raise MetadataError(f"consolidated must be 'auto', True or False, not {consolidated!r:.40}")
-    target_options = options_of_both(source, target, options, target_options)
-    node = node_at(source, missing_chunks=missing_chunks, allow_pickle=allow_pickle, storage_options=options)
-    node = with_known_members(node)
-    memory = memory_of(max_memory)
-    with opened_target(target, target_options, dry_run=dry_run) as store:
-        refuse_overlap(node.store, node.path, store, path)
-        fmt, noted = _format_and_options(target, store, path, format, node)
-        is_remembered = not given
-        given = given or noted
-        layout = _layout(fmt, node, given, consolidated)
-        noted = given if fmt.has_groups or isinstance(node, Array) else {**given, "format": fmt.name}
-        run = Run(dry_run=dry_run, verify=verify, progress=one_at_a_time(progress), max_memory=memory, two_passes=False)
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a user asks of a sync, or of a dry run of one."""
 
-        def walked(run: Run) -> tuple[SyncJob, Syncing, ConvertReport]:
-            arrays = SyncJob(store, path, layout, run, ConvertReport(fmt.name, run.dry_run))
-            arrays.force, arrays.detailed = force, detailed
-            job = Syncing(arrays, delete=delete, remembered=is_remembered)
-            return arrays, job, job.run(node)
+    source: Any
+    target: Any
+    path: str
+    format: Any
+    _: KW_ONLY
+    opening: Mapping[str, Any]  # options for the source
+    target_options: Any
+    run: Run
+    encoding: Mapping[str, Any] = field(default_factory=dict)  # what the arrays of the target are like
+    consolidated: Any = "auto"
+    delete: bool = False
+    force: bool = False
+    workers: tuple[Any, int | None] = (None, None)
+    part: Any = None
 
-        with bounded(memory), ExitStack() as stack:
-            if dry_run:
-                arrays, job, found = walked(run)
-            else:
-                who = stack.enter_context(running(runner, workers, node.store, store))
-                run = replace(run, runner=who)
-                if part is None:
-                    end_parts(store, path)
-                    stack.enter_context(claimed(store, path))
-                else:
-                    planned = walked(replace(run, dry_run=True, verify=False, progress=None))[0]
-                    ledger, plan = stack.enter_context(divided(store, path, share_of(part), node, planned.pieces_found))
-                    run = replace(run, ledger=ledger, plan=plan)
-                _note_options(store, path, noted)
-                for number in range(_RUNS):
-                    arrays, job, found = walked(run)
-                    if not job.is_changing or part is not None or number + 1 == _RUNS:
-                        break
-                    node = with_known_members(
-                        node_at(
-                            source, missing_chunks=missing_chunks, allow_pickle=allow_pickle, storage_options=options
-                        )
-                    )
-                _note_options(store, path, noted)
-                if part is not None and not (arrays.unfinished or found.failed or job.refused):
-                    finish_parts(ledger)
+    def opened(self) -> Array | Group | Table:
+        """Return the source as it is now."""
+        return with_known_members(node_at(self.source, **self.opening))
+
+    def synced(self) -> SyncReport:
+        """Do it, and return the report."""
+        start = time.perf_counter()
+        target, path, format = address_of(self.target, self.path, self.format)
+        options = options_of_both(self.source, target, self.opening["storage_options"], self.target_options)
+        node = self.opened()
+        with opened_target(target, options, dry_run=self.run.dry_run) as store:
+            refuse_overlap(node.store, node.path, store, path)
+            fmt, noted = _format_and_options(target, store, path, format, node)
+            given = {name: value for name, value in self.encoding.items() if value is not None}
+            layout = layout_of(fmt, node, given or noted, self.consolidated)
+            walk = partial(self._walked, store, path, layout, bool(given))
+            given = given or noted
+            noted = given if fmt.has_groups or isinstance(node, Array) else {**given, "format": fmt.name}
+            with bounded(self.run.max_memory):
+                job = walk(self.run, node) if self.run.dry_run else self._done(walk, node, store, path, noted)
+        arrays, found = job.arrays, job.report
+        report = SyncReport(
+            node.location,
+            location_of(store, path),
+            fmt.name,
+            self.run.dry_run,
+            [arrays.synced[name] for name in sorted(arrays.synced)],
+            job.groups,
+            job.extra,
+            job.deleted,
+            found.failed,
+            found.notes,
+            job.is_changing,
+            time.perf_counter() - start,
+            sum(left for left, _, _ in arrays.unfinished.values()),
+            {name: (what,) for name, what in job.overwritten.items()}
+            | {name: array.overwritten for name, array in arrays.synced.items() if array.overwritten},
+        )
         if job.refused:
-            raise job.refused[0]
-    return SyncReport(
-        node.location,
-        location_of(store, path),
-        fmt.name,
-        dry_run,
-        [arrays.synced[name] for name in sorted(arrays.synced)],
-        job.groups,
-        job.extra,
-        job.deleted,
-        found.failed,
-        found.notes,
-        job.is_changing,
-        time.perf_counter() - start,
-        sum(arrays.unfinished.values()),
-    )
+            raise refusal(job.refused, report)
+        return report
 
+    def _walked(
+        self, store: Store, path: str, layout: Layout, has_new_rules: bool, run: Run, node: Array | Group | Table
+    ) -> Syncing:
+        """Go through the source once."""
+        arrays = SyncJob(store, path, layout, run, ConvertReport(layout.fmt.name, run.dry_run))
+        arrays.force, arrays.detailed = self.force, self.run.dry_run
+        job = Syncing(arrays, delete=self.delete, remembered=not has_new_rules)
+        job.run(node)
+        return job
 
-def _layout(fmt: Any, node: Array | Group | Table, given: Mapping[str, Any], consolidated: Any) -> Layout:
-    """Return what the arrays of the target are to be like."""
-    fields: tuple[Field, ...] = ("chunks", "shards", "codecs", "dtype", "scale_offset", "bitround")
-    rules: dict[str, Any] = {name: rules_of(name, given.get(name), isinstance(node, Array)) for name in fields}
-    if fmt.name != "zarr3" and any(rules["shards"].values):
-        raise UnsupportedError(f"{fmt.name} has no shards", field="shards")
-    if consolidated is True and (fmt.consolidate is None or isinstance(node, Array)):
-        raise UnsupportedError(f"{fmt.name} has no consolidated metadata, or the source is an array")
-    return Layout(fmt, **rules, checksum=bool(given.get("checksum")), consolidated=consolidated)
+    def _done(
+        self,
+        walk: Callable[[Run, Array | Group | Table], Syncing],
+        node: Array | Group | Table,
+        store: Store,
+        path: str,
+        noted: Mapping[str, Any],
+    ) -> Syncing:
+        """Keep other processes from the target and sync it; once more if the members of a group have changed."""
+        with ExitStack() as stack:
+            run = replace(self.run, runner=stack.enter_context(running(*self.workers, node.store, store)))
+            if self.part is None:
+                end_parts(store, path)
+                stack.enter_context(claimed(store, path))
+            else:
+                found = walk(replace(run, dry_run=True, verify=False, progress=None), node).arrays.pieces_found
+                ledger, plan = stack.enter_context(divided(store, path, share_of(self.part), node, found))
+                run = replace(run, ledger=ledger, plan=plan)
+            _note_options(store, path, noted)
+            job = walk(run, node)
+            if job.is_changing and self.part is None:
+                job = walk(run, self.opened())
+            _note_options(store, path, noted)
+            if self.part is not None and not (job.arrays.unfinished or job.report.failed or job.refused):
+                finish_parts(ledger)
+        return job
 
 
 def _format_and_options(
