@@ -132,9 +132,7 @@ def test_the_rate_is_that_of_the_last_half_minute_or_of_the_last_step(monkeypatc
         assert (lines[0].left, lines[0].shown["left"]) == (0, "")
 
 
-def test_the_rate_after_an_interrupted_conversion_is_that_of_the_run_that_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_rate_after_a_resume_is_that_of_this_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress.sys, "stderr", Terminal())
     clock, end, lines = [0.0], [400], []
 

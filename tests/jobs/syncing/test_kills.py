@@ -27,7 +27,7 @@ import tegula
 WAYS: dict[str, dict[str, Any]] = {
     "copied": {},
     "rewritten": {"chunks": {"x": [3, 3], "y": [4]}},
-    "sharded": {"shards": {"x": [8, 8], "y": [9]}},
+    "sharded": {"chunks": {"x": [2, 4], "y": [3]}, "shards": {"x": [8, 8], "y": [9]}},
     "by processes": {"workers": 2},
     "by dask": {"runner": "dask", "workers": 2},
     "in parts": {},
