@@ -1,6 +1,7 @@
 //! What the tests of local files share.
 
 use std::ops::Deref;
+use std::sync::Mutex;
 
 use tegula_kernel::stores::local::{LocalFiles, Session};
 
@@ -10,9 +11,13 @@ pub struct Whole {
     all: Session<'static>,
 }
 
+/// What lives as long as the process, where a search for leaks finds it.
+static KEPT: Mutex<Vec<&'static LocalFiles>> = Mutex::new(Vec::new());
+
 impl Whole {
     pub fn new(files: LocalFiles) -> Whole {
         let files: &LocalFiles = Box::leak(Box::new(files));
+        KEPT.lock().unwrap().push(files);
         Whole { files, all: files.session("", 1 << 16) }
     }
 }
