@@ -28,7 +28,7 @@ RULE = "=" * 80
 
 
 def linked() -> tuple[list[dict], list[str]]:
-    """Return the crates linked into the kernel on any platform, and the names of those that only its build needs."""
+    """Return the crates that the kernel links on some platform, and the crates that only its build needs, by name."""
     command = "cargo metadata --locked --format-version 1 --manifest-path rust/Cargo.toml".split()
     found = json.loads(subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout)
     packages = {package["id"]: package for package in found["packages"]}

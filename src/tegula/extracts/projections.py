@@ -18,9 +18,9 @@ _BLOCK_BYTES: Final = 2**23  # read at once, beside the greatest values so far
 
 
 class Projection:
-    """An array without one of its axes: each element is the stored one, of some along that axis, that stands for most.
+    """The greatest elements of an array along one axis, as an array without that axis.
 
-    Missing elements are left out, unless all are missing.
+    Elements are compared as they are decoded. Missing elements are left out, unless all along the axis are missing.
 
     Parameters
     ----------

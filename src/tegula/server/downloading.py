@@ -109,7 +109,7 @@ def download(
 
 
 def _headed(content: Content, node: Array, part: Window) -> Callable[[Window], Iterator[bytes]]:
-    """Return a writer of csv with the coordinates of an array: those that are served."""
+    """Return a writer of csv with the coordinates of an array, which are looked for among the served nodes."""
     axes = {axis: indices for axis, indices in enumerate(read_axes(part)) if isinstance(indices, range)}
     if isinstance(part.array, Projection):
         del axes[part.array.through]

@@ -140,7 +140,7 @@ def make_room(
     # the new chunks must be clear up to their ends, since the array may later grow within the last ones
     ends = tuple(end if n in growing else size for n, (size, end) in enumerate(zip(shape, ends_of(grid, shape))))
     start = tuple(max(old, known) if n == axis else old for n, old in enumerate(before))
-    boxes: dict[Box, list[Box]] = {}  # several may lie in the same chunks, those that the old corner is in
+    boxes: dict[Box, list[Box]] = {}  # by chunks: those across the old corner hold parts of several boxes
     for box in _difference(ends, start):
         boxes.setdefault(chunks_of(grid, box), []).append(box)
     if _is_listed(array, boxes, grid.counts(before)):

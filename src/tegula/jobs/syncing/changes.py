@@ -145,7 +145,7 @@ def _has_other_documents(node: NodeMetadata, found: Remembered) -> bool:
 
 
 def _named(chunks: Table, known: Remembered) -> list[str]:
-    """Return in words which of some chunks others have changed; those that a sync was about to write are its own."""
+    """Name the chunks that other programs have changed; chunks that a sync was about to write count as its own."""
     chunks = chunks[~are_in(chunks, known.targets.coords[known.targets.states == 0])]
     if not len(chunks):
         return []

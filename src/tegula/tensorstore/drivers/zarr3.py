@@ -96,7 +96,7 @@ class Zarr3Spec(KeyedSpec):
     # --- JSON
 
     def complete_schema(self) -> None:
-        self.ranks()  # refuses those that contradict each other
+        self.ranks()  # raises an error if members give different ranks
         wanted, shown, data_type = self.schema.dtype, self.shown, self.constraints.data_type
         if shown is None and data_type is not None and data_type.numpy.names is None:
             shown = Elements(data_type)  # the field that it lacks is an error on opening
