@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
+from functools import partial
 from typing import Any, Final, Literal, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
@@ -24,9 +25,9 @@ from tegula.tensorstore.errors import StatusError, ValueStatusError, annotate, i
 __all__ = [
     "MAX_RANK", "MISSING", "MemberTable", "NumberRangeError", "array", "array_of", "as_bytes", "at", "boolean",
     "check_rank", "checked_pointer", "conversion_error", "dump", "each", "expected", "int64",
-    "integer", "key_bytes", "key_text", "known_only", "member", "naming", "nested_array", "nested_shape", "number",
+    "integer", "key_bytes", "key_text", "known_only", "member", "naming", "nested_array", "number",
     "obj", "one_of", "only_json", "optional", "parse", "parse_pointer", "pretty", "read_indices", "read_int64",
-    "read_member", "read_ratios", "replaced", "resolve", "sound_text", "string", "take", "take_members",
+    "read_member", "read_number", "replaced", "resolve", "sound_text", "string", "take", "take_members",
     "to_json_value", "with_defaults",
 ]  # fmt: skip
 
@@ -75,14 +76,10 @@ class _Reading(stating):
             raise annotate(known, f"Error parsing {self._text} {dump(self._of)}") from error.__cause__
 
 
-def member(name: str) -> _Reading:
-    """Add the name of a member to errors of the ``with`` block."""
-    return _Reading("object member", name)
-
-
-def at(position: int) -> _Reading:
-    """Add the position of an element to errors of the ``with`` block."""
-    return _Reading("value at position", position)
+member = partial(_Reading, "object member")
+"""Adds the name of a member to errors of the ``with`` block."""
+at = partial(_Reading, "value at position")
+"""Adds the position of an element to errors of the ``with`` block."""
 
 
 def obj(value: Any) -> dict[str, Any]:
@@ -221,11 +218,11 @@ def read_indices(values: Iterable[Any]) -> list[int | None]:
     return [None if value is None else read_int64(value) for value in values]
 
 
-def read_ratios(values: Sequence[Any]) -> list[float | None]:
-    """Read real numbers and Nones from an argument."""
-    if text := [value for value in values if isinstance(value, (str, bytes))]:
-        raise type_error(f"{text[0]!r:.80} is no number")
-    return [None if value is None else float(value) for value in values]
+def read_number(value: Any) -> float:
+    """Read a real number from an argument."""
+    if isinstance(value, (str, bytes)) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
+        raise type_error(f"expected a number, not {value!r:.80}")
+    return float(value)
 
 
 def check_rank(rank: Any) -> int:
@@ -236,24 +233,18 @@ def check_rank(rank: Any) -> int:
     return number
 
 
-def nested_shape(value: Any, depth: int = MAX_RANK + 1) -> list[int]:
-    """Return the shape of nested lists, from the first list of each level, with at most `depth` dimensions."""
-    shape: list[int] = []
-    while isinstance(value, list) and len(shape) < depth:
-        shape.append(len(value))
-        if not value:
-            break
-        value = value[0]
-    return shape
-
-
 def each(values: npt.NDArray[Any], function: Callable[[Any], Any], result: np.dtype[Any]) -> npt.NDArray[Any]:
     """Apply a function to each element of an array."""
     return np.fromiter(map(function, values.reshape(-1)), result, values.size).reshape(values.shape)
 
 
-def nested_array(value: Any, shape: Sequence[int]) -> npt.NDArray[Any]:
-    """Return the elements of nested lists as an array of objects."""
+def nested_array(value: Any, depth: int = MAX_RANK + 1) -> npt.NDArray[Any]:
+    """Return nested lists as an array of objects with at most `depth` dimensions, by the first list of each level."""
+    shape: list[int] = []
+    first = value
+    while isinstance(first, list) and len(shape) < depth:
+        shape.append(len(first))
+        first = first[0] if first else None
     if len(shape) > MAX_RANK:
         raise invalid(f"Nesting level exceeds maximum rank of {MAX_RANK}")
     elements = [value]
@@ -281,10 +272,10 @@ def conversion_error(error: Exception) -> StatusError:
     return type_error(str(error)) if isinstance(error, TypeError) else invalid(str(error))
 
 
-def parse(document: bytes, parse_int: Callable[[str], Any] = int) -> Any:
+def parse(document: bytes) -> Any:
     """Return the value of a JSON document, every part of which can be written again."""
     text = document.decode("utf-8-sig")
-    value = json.loads(text, parse_constant=_no_number, parse_float=_finite, parse_int=parse_int)
+    value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
     if re.search(r"\\u[dD]", text):
         json.dumps(value, ensure_ascii=False, default=str).encode()
     return value
@@ -403,10 +394,10 @@ def parse_pointer(pointer: str) -> tuple[str, ...]:
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer[1:].split("/"))
 
 
-def checked_pointer(pointer: str) -> str:
-    """Return a pointer if it is valid."""
-    parse_pointer(pointer)
-    return pointer
+def checked_pointer(value: Any) -> str:
+    """Read a pointer, and return it if it is valid."""
+    parse_pointer(string(value))
+    return str(value)
 
 
 def resolve(document: Any, pointer: str) -> Any:

@@ -13,6 +13,8 @@ from tegula.indexing import whole
 from tegula.metadata.data_types import as_data_type
 from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.drivers.node import NodeDriver
+from tegula.tensorstore.drivers.zarr2 import ZarrSpec
+from tegula.tensorstore.kvstore.kvstore import KvStore
 
 RECORD = [("a", "<i2"), ("b", ">f4", (2, 3)), ("c", "S2"), ("d", "S1")]
 CASES = [
@@ -30,13 +32,11 @@ CASES = [
 ]
 
 
-class Plain(NodeDriver):
-    """A driver without a format."""
-
-    name = "plain"
-
-    def spec_members(self) -> dict[str, Any]:
-        return {}
+def driver_of(array: tegula.Array, elements: Elements | None = None, *, fill_missing: bool | None = None) -> NodeDriver:
+    """Return the driver of an array that no spec describes further."""
+    source = ZarrSpec()
+    source.fill_missing = fill_missing
+    return NodeDriver(source, KvStore.open("memory://").result(), array, elements)
 
 
 def stored(dtype: Any, seed: int) -> tegula.Array:
@@ -86,7 +86,7 @@ def indices(draw: Any, shape: tuple[int, ...]) -> tuple[Any, ...]:
 def test_parts_of_elements(case: Any, seed: int, data: Any) -> None:
     dtype, field, void = case
     array = stored(dtype, seed)
-    driver = Plain(array, Elements(array.metadata.data_type, field, void))
+    driver = driver_of(array, Elements(array.metadata.data_type, field, void))
     everything = whole(driver.domain.shape)
     wanted = driver.read(everything)
     assert wanted.dtype == driver.dtype.numpy_dtype
@@ -122,7 +122,7 @@ def test_what_elements_are_shown_as() -> None:
 def test_missing_chunks_are_refused_if_asked_for() -> None:
     array = tegula.create_array(tegula.MemoryStore(), shape=4, chunks=2, dtype="u1", format="zarr2")
     array[:2] = 5
-    driver = Plain(array, fill_missing=False)
+    driver = driver_of(array, fill_missing=False)
     assert driver.read(whole((4,)).index(slice(0, 2))).tolist() == [5, 5]
     with pytest.raises(ValueError, match=r'NOT_FOUND: chunk \{1\} stored at "1" is missing'):
         driver.read(whole((4,)))
@@ -132,10 +132,10 @@ def test_missing_chunks_are_refused_if_asked_for() -> None:
 def test_what_is_said_of_missing_chunks_wins_against_the_setting() -> None:
     array = tegula.create_array(tegula.MemoryStore(), shape=4, chunks=2, dtype="u1", format="zarr2")
     with config.configure(missing_chunks="error"):
-        assert Plain(array, fill_missing=True).read(whole((4,))).tolist() == [0, 0, 0, 0]
+        assert driver_of(array, fill_missing=True).read(whole((4,))).tolist() == [0, 0, 0, 0]
         for said in (None, False):
             with pytest.raises(ValueError, match=r'NOT_FOUND: chunk \{[01]\} stored at "[01]" is missing'):
-                Plain(array, fill_missing=said).read(whole((4,)))
+                driver_of(array, fill_missing=said).read(whole((4,)))
 
 
 @pytest.mark.parametrize(("said", "setting"), [(False, "fill"), (False, "error"), (None, "error")])
@@ -143,7 +143,7 @@ def test_parts_of_elements_are_written_into_missing_chunks(said: bool | None, se
     """The other parts of these elements become those of the fill value, though reads must not use it."""
     array = tegula.create_array(tegula.MemoryStore(), shape=4, chunks=2, dtype="S3", format="zarr2")
     with config.configure(missing_chunks=setting):
-        driver = Plain(array, fill_missing=said)
+        driver = driver_of(array, fill_missing=said)
         driver.write(whole((4, 3)).index((0, 1)), np.array(b"x"))
         assert driver.read(whole((4, 3)).index(slice(0, 2))).tolist() == [[b"", b"x", b""], [b"", b"", b""]]
         with pytest.raises(ValueError, match=r"chunk \{1\}"):
@@ -164,7 +164,7 @@ def test_reads_that_refuse_missing_chunks_look_up_each_once() -> None:
 
     array = tegula.create_array(Counting(), shape=4, chunks=2, dtype="u1", format="zarr2")
     array[:] = 5
-    driver = Plain(array, fill_missing=False)
+    driver = driver_of(array, fill_missing=False)
     asked.clear()
     assert driver.read(whole((4,))).tolist() == [5, 5, 5, 5]
     assert sorted(key for key in asked if not key.startswith(".")) == ["0", "1"]
@@ -173,7 +173,7 @@ def test_reads_that_refuse_missing_chunks_look_up_each_once() -> None:
 def test_statistics_say_whether_chunks_are_stored() -> None:
     array = tegula.create_array(tegula.MemoryStore(), shape=(400, 400), chunks=(2, 2), dtype="u1", format="zarr2")
     array[10, 20] = 1
-    driver = Plain(array)
+    driver = driver_of(array)
 
     def asked(*indices: Any) -> tuple[bool, bool]:
         return driver.storage_statistics(whole((400, 400)).index(indices))

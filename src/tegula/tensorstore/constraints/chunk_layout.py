@@ -35,7 +35,7 @@ from tegula.tensorstore.json import (
     pretty,
     read_indices,
     read_int64,
-    read_ratios,
+    read_number,
     take,
     to_json_value,
 )
@@ -170,7 +170,7 @@ _KINDS: Final = {
     ),
     "shape": _Kind(read_indices, lambda value: array_of(value, optional(int64)), lambda size: -1 <= size <= MAX_INDEX),
     "aspect_ratio": _Kind(
-        read_ratios,
+        lambda ratios: [*map(optional(read_number), ratios)],
         lambda value: array_of(value, optional(number)),
         lambda ratio: bool(ratio >= 0 and math.isfinite(ratio)),
     ),

@@ -104,14 +104,10 @@ class Layout:
 def chain_from_json(value: Any) -> Chain:
     """Read a list of codecs, of which options and the array→bytes codec may be missing."""
     codecs = array_of(value, _codec_from_json)
-    kinds = [_kind(codec.name) for codec in codecs]
-    first = next((i for i, kind in enumerate(kinds) if kind != 0), len(codecs))
-    serializer = codecs[first] if first < len(codecs) and kinds[first] == 1 else None
-    buffers = codecs[first + (serializer is not None) :]
-    for codec in buffers:
-        if _kind(codec.name) != 2:
-            raise invalid(f"{dump(codec.to_json(stored=True))} is not a bytes -> bytes codec")
-    return Chain(tuple(codecs[:first]), serializer, tuple(buffers))
+    arrays, serializers, buffers = (tuple(codec for codec in codecs if _kind(codec.name) == kind) for kind in range(3))
+    if [*arrays, *serializers, *buffers] != codecs or len(serializers) > 1:
+        raise invalid(f"{dump(value)} are not array -> array, at most one array -> bytes, and bytes -> bytes codecs")
+    return Chain(arrays, serializers[0] if serializers else None, buffers)
 
 
 def _kind(name: str) -> int:
@@ -184,12 +180,11 @@ def merge_chains(first: Chain | None, second: Chain | None, *, strict: bool = Fa
     """
     if first is None or second is None:
         return second if first is None else first
-    if not strict:
-        outer, inner = first.sharding_height, second.sharding_height
-        if outer > inner and first.serializer is not None and not first.arrays and not first.buffers:
-            return Chain(serializer=_into_shards(first.serializer, second))
-        if outer < inner and second.serializer is not None and not second.arrays and not second.buffers:
-            return Chain(serializer=_into_shards(second.serializer, first))
+    for outer, inner in () if strict else ((first, second), (second, first)):
+        shards = outer.serializer
+        if outer.sharding_height > inner.sharding_height and shards and not outer.arrays and not outer.buffers:
+            merged = merge_chains(shards.options.get("codecs"), inner)
+            return Chain(serializer=replace(shards, options={**shards.options, "codecs": merged}))
     serializer = second.serializer if first.serializer is None else first.serializer
     if first.serializer is not None and second.serializer is not None:
         serializer = _merge_two(first.serializer, second.serializer, strict)
@@ -200,22 +195,17 @@ def merge_chains(first: Chain | None, second: Chain | None, *, strict: bool = Fa
     )
 
 
-def _into_shards(sharding: Codec, inner: Chain) -> Codec:
-    merged = merge_chains(sharding.options.get("codecs"), inner)
-    return replace(sharding, options={**sharding.options, "codecs": merged})
-
-
 def _merge_several(first: tuple[Codec, ...], second: tuple[Codec, ...], strict: bool, kind: str) -> tuple[Codec, ...]:
     count = min(len(first), len(second))
     rest = (*first[count:], *second[count:])
     if rest and (strict or kind != "array -> array" or [codec.name for codec in rest] != ["transpose"]):
-        shown = " and ".join(dump([codec.to_json(stored=True) for codec in codecs]) for codecs in (first, second))
+        shown = " and ".join(dump([codec.to_json() for codec in codecs]) for codecs in (first, second))
         raise status("FAILED_PRECONDITION", f"Cannot merge different numbers of {kind} codecs: {shown}")
     return (*(_merge_two(a, b, strict) for a, b in zip(first, second)), *rest)
 
 
 def _merge_two(first: Codec, second: Codec, strict: bool) -> Codec:
-    with stating(f"Cannot merge codecs {dump(first.to_json(stored=True))} and {dump(second.to_json(stored=True))}"):
+    with stating(f"Cannot merge codecs {dump(first.to_json())} and {dump(second.to_json())}"):
         if first.name != second.name:
             raise status("FAILED_PRECONDITION", "they have different names")
         return Codec(first.name, merge_options(first.options, second.options, "FAILED_PRECONDITION", strict))
@@ -254,7 +244,11 @@ def _order_as_list(order: list[int] | str, rank: int) -> list[int]:
 
 
 _INDEX: Final = Chain(serializer=Codec("bytes", {"endian": "little"}), buffers=(Codec("crc32c"),))
-_USUAL: Final[dict[str, dict[str, Any]]] = {"gzip": {"level": 6}, "zstd": {"checksum": False, "level": 3}}
+_USUAL: Final[dict[str, dict[str, Any]]] = {
+    "gzip": {"level": 6},
+    "zstd": {"checksum": False, "level": 3},
+    "blosc": {"blocksize": 0, "clevel": 5, "cname": "lz4"},
+}
 
 
 def complete_chain(chain: Chain, data_type: DataType, rank: int, wanted: Layout = Layout()) -> Chain:
@@ -278,19 +272,15 @@ def complete_chain(chain: Chain, data_type: DataType, rank: int, wanted: Layout 
     itemsize = 0
     if serializer.name == _SHARDING:
         if chain.buffers:
-            shown = " and ".join(dump(codec.to_json(stored=True)) for codec in (serializer, *chain.buffers))
+            shown = " and ".join(dump(codec.to_json()) for codec in (serializer, *chain.buffers))
             raise invalid(f"The codec of shards can't be followed by others, which belong inside of them: {shown}")
         serializer = _complete_shards(serializer, data_type, rank, wanted)
     elif serializer.name == "bytes":
         has_order = data_type.has_byte_order
         serializer = Codec("bytes", {"endian": serializer.options.get("endian", "little")} if has_order else {})
         itemsize = 1 if data_type.numpy.names is not None else data_type.itemsize
-    buffers = []
-    for codec in chain.buffers:
-        buffers.append(_complete_blosc(codec, itemsize) if codec.name == "blosc" else codec)
-        itemsize = 0
-    completed = (replace(codec, options={**_USUAL.get(codec.name, {}), **codec.options}) for codec in buffers)
-    return Chain(tuple(arrays), serializer, tuple(completed))
+    buffers = [_complete_buffers(codec, 0 if at else itemsize) for at, codec in enumerate(chain.buffers)]
+    return Chain(tuple(arrays), serializer, tuple(buffers))
 
 
 def _transposed(codec: Codec, rank: int, wanted: Layout) -> tuple[Codec, Layout]:
@@ -317,9 +307,11 @@ def _complete_shards(codec: Codec, data_type: DataType, rank: int, wanted: Layou
     return Codec(_SHARDING, parts)
 
 
-def _complete_blosc(codec: Codec, itemsize: int) -> Codec:
-    """Choose the options of Blosc for elements of a size; 0 if it does not encode elements."""
-    options = {"blocksize": 0, "clevel": 5, "cname": "lz4", **codec.options}
+def _complete_buffers(codec: Codec, itemsize: int) -> Codec:
+    """Choose the options of a bytes→bytes codec for elements of a size; 0 if it does not encode elements."""
+    options = {**_USUAL.get(codec.name, {}), **codec.options}
+    if codec.name != "blosc":
+        return Codec(codec.name, options)
     if options.get("shuffle") == "noshuffle":
         options.pop("typesize", None)
     elif "typesize" not in options and not 0 < itemsize < 256:
@@ -329,7 +321,7 @@ def _complete_blosc(codec: Codec, itemsize: int) -> Codec:
     else:
         options.setdefault("typesize", itemsize)
         options.setdefault("shuffle", "bitshuffle" if options["typesize"] == 1 else "shuffle")
-    return Codec("blosc", options)
+    return Codec(codec.name, options)
 
 
 # --- the layout that a chain determines
@@ -407,7 +399,8 @@ class CodecSpec:
         if json is MISSING:
             raise type_error("CodecSpec() takes one argument, json")
         members = obj(to_json_value(json))
-        self._driver = read_member(members, "driver", _driver)
+        driver = read_member(members, "driver", partial(one_of, names=("zarr2", *_READERS)))
+        self._driver = "zarr" if driver == "zarr2" else driver
         readers = _READERS[self._driver].items()
         self._members = {part: take(members, part, read) for part, read in readers if part in members}
         known_only(members)
@@ -470,21 +463,10 @@ def filters_from_json(value: Any) -> list[dict[str, Any]] | None:
     return [{"id": codec.name.removeprefix(_PREFIX), **codec.configuration} for codec in codecs] or None
 
 
-def _driver(value: Any) -> str:
-    name = "zarr" if string(value) == "zarr2" else str(value)
-    if name not in _READERS:
-        raise invalid(f"{dump(value)} is not registered")
-    return name
-
-
-def _anything(value: Any) -> Any:
-    return value
-
-
 _READERS: dict[str, dict[str, Callable[[Any], Any]]] = {
     "zarr": {"compressor": compressor_from_json, "filters": filters_from_json},
     "zarr3": {"codecs": chain_from_json},
     "n5": {"compression": compression_from_json},
-    "zarr1": {"compression": _anything, "compression_opts": _anything},
-    "bcolz": {"compressor": _anything},
+    "zarr1": dict.fromkeys(("compression", "compression_opts"), to_json_value),
+    "bcolz": {"compressor": to_json_value},
 }

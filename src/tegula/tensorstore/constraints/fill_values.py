@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tegula.tensorstore.constraints.casting import convert, convertible, from_json_to
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.errors import StatusError, annotate, invalid, type_error
-from tegula.tensorstore.json import NumberRangeError, each, nested_array, nested_shape, to_json_value
+from tegula.tensorstore.json import NumberRangeError, each, nested_array, to_json_value
 
 __all__ = ["as_dtype", "check_broadcast", "equal", "from_argument", "from_json", "read_elements", "stripped", "to_json"]
 
@@ -44,7 +44,7 @@ def from_argument(value: Any, wanted: dtype | None) -> Array:
 
 def from_json(value: Any, wanted: dtype | None) -> Array:
     """Return the array for a fill value given in JSON; without `wanted`, its elements are JSON values."""
-    array = nested_array(value, nested_shape(value))
+    array = nested_array(value)
     return stripped(array if wanted is None else read_elements(array, wanted))
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from tegula.metadata.spacing import parsed_unit
 from tegula.runtime.frozen import attribute
 from tegula.tensorstore.errors import checked, invalid, type_error
-from tegula.tensorstore.json import MISSING, array, dump, number, sound_text, string, to_json_value
+from tegula.tensorstore.json import MISSING, array, dump, number, read_number, sound_text, string, to_json_value
 
 __all__ = ["Unit", "Units", "merged_units", "units_to_json"]
 
@@ -42,7 +42,7 @@ class Unit:
             value, base_unit = parsed_unit(value)
         elif isinstance(value, (tuple, list)) and len(value) == 2 and base_unit is MISSING:
             value, base_unit = value
-        self._multiplier = _number(value)
+        self._multiplier = read_number(value)
         self._base_unit = "" if base_unit is MISSING else sound_text(checked("base_unit", base_unit, str))
 
     multiplier: float = attribute("_multiplier", "The multiplier.")
@@ -53,10 +53,10 @@ class Unit:
         return [self._multiplier, self._base_unit]
 
     def __mul__(self, multiplier: float) -> Unit:
-        return Unit(self._multiplier * _number(multiplier), self._base_unit)
+        return Unit(self._multiplier * read_number(multiplier), self._base_unit)
 
     def __truediv__(self, divisor: float) -> Unit:
-        number = _number(divisor)
+        number = read_number(divisor)
         if number:
             return Unit(self._multiplier / number, self._base_unit)
         return Unit(self._multiplier * math.copysign(1, number) * math.inf, self._base_unit)
@@ -86,12 +86,6 @@ def _escaped(text: str) -> str:
     while (more := _AFTER_NUMBER.sub(lambda match: f"{match[1]}\\x{ord(match[2]):02x}", escaped)) != escaped:
         escaped = more
     return f'"{escaped}"'
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, (str, bytes)) or not (hasattr(value, "__float__") or hasattr(value, "__index__")):
-        raise type_error(f"expected a number, not {value!r:.80}")
-    return float(value)
 
 
 def _parse_json(value: Any) -> tuple[float, str]:

@@ -19,7 +19,7 @@ from tegula.tensorstore.errors import invalid
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.output_maps import OutputIndexMap
 from tegula.tensorstore.index.transform import IndexTransform
-from tegula.tensorstore.json import MISSING, nested_array, nested_shape, read_member
+from tegula.tensorstore.json import MAX_RANK, MISSING, nested_array, read_member
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening
 from tegula.tensorstore.views import select
 
@@ -133,8 +133,8 @@ def _parse(value: Any, dtype: dtypes.dtype, rank: int | None) -> _Values:
     """Read an array from nested JSON arrays."""
     if dtype.name.startswith("complex") or not convertible("json", dtype.name):
         raise invalid(f"Conversion from JSON to {dtype.name} is not implemented")
-    # elements of type JSON may themselves be arrays
-    shape = nested_shape(value, rank) if rank is not None and dtype == dtypes.json else nested_shape(value)
-    if rank is not None and len(shape) != rank:
-        raise invalid(f"Array rank ({len(shape)}) does not match expected rank ({rank})")
-    return read_elements(nested_array(None if value is MISSING else value, shape), dtype)
+    depth = MAX_RANK + 1 if rank is None or dtype != dtypes.json else rank  # elements of type JSON may be arrays
+    elements = nested_array(None if value is MISSING else value, depth)
+    if rank not in (None, elements.ndim):
+        raise invalid(f"Array rank ({elements.ndim}) does not match expected rank ({rank})")
+    return read_elements(elements, dtype)

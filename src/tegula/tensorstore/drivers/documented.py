@@ -8,29 +8,27 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import prod
 from typing import Any, ClassVar
-
-import numpy as np
 
 import tegula
 from tegula.arrays.attributes import Attributes
 from tegula.arrays.creation import adapted, array_metadata, new_array_of
 from tegula.formats import Format, find_format
 from tegula.formats.bcolz.chunks import automatic_chunklen
+from tegula.formats.numpy_types import dtype_from_json, dtype_from_text
 from tegula.hierarchy.group import open_node
-from tegula.metadata.data_types import as_data_type, dtype_of_text
+from tegula.metadata.data_types import as_data_type
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.fill_values import as_dtype
-from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.drivers.elements import checked_field
 from tegula.tensorstore.drivers.node import NodeDriver, new_shape
-from tegula.tensorstore.drivers.stored import SHOWN, UNDETERMINED, ArraySpec, Metadata, Ranks, Reader
+from tegula.tensorstore.drivers.stored import SHOWN, UNDETERMINED, ArraySpec, Metadata, Ranks, Reader, inner_order
 from tegula.tensorstore.errors import invalid, stating, status
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json import dump, known_only, member, obj, take
@@ -46,6 +44,8 @@ class DocumentedSpec(ArraySpec):
     compared_otherwise = frozenset(("dtype",))  # by the schema
     metadata_members: ClassVar[tuple[str, ...]]
     """The members that ``metadata`` may have."""
+    read_dtype: Callable[[Any, str], Any] = staticmethod(dtype_from_json)
+    """Reads the data type in a document with a key."""
 
     # --- defined by each format
 
@@ -58,9 +58,10 @@ class DocumentedSpec(ArraySpec):
         """Put the members that the spec gives, and those of its codec, into the document of a new array."""
 
     @classmethod
-    @abstractmethod
     def describe(cls, array: tegula.Array) -> dict[str, Any]:
         """Return the ``metadata`` of a stored array."""
+        stored = json.loads(array.metadata.documents[cls.key])
+        return {"shape": [*array.shape], **{name: stored[name] for name in cls.metadata_members if name in stored}}
 
     # --- the schema, as far as it is known before opening
 
@@ -75,10 +76,8 @@ class DocumentedSpec(ArraySpec):
         super().read_members(members)
         if "dtype" in self.constraints.json:
             with member("metadata"), member("dtype"):
-                self.schema._set_dtype(_data_type(self.constraints.json["dtype"]))
-
-    def get_schema(self) -> Schema:
-        return self.schema.copy()._put(domain=self.get_domain())
+                stored = self.read_dtype(self.constraints.json["dtype"], self.key)
+                self.schema._set_dtype(dtype(as_data_type(stored).numpy))
 
     def get_domain(self) -> IndexDomain | None:
         rank = self.schema.rank if self.constraints.rank is None else self.constraints.rank
@@ -142,22 +141,16 @@ class DocumentedDriver(NodeDriver):
     """The driver of an array of one of tegula's formats."""
 
     source: DocumentedSpec
-    kvstore: KvStore
 
     def __init__(self, source: DocumentedSpec, kvstore: KvStore, array: tegula.Array) -> None:
-        super().__init__(array, fill_missing=source.fill_missing)
-        self.name = source.name
-        self.source = source
-        self.kvstore = kvstore
+        super().__init__(source, kvstore, array)
         described = source.describe(array)
         self.codec = source.codec_of(Metadata(json=described))
         chunks = [*array.metadata.grid.largest_chunk(), *self.elements.shape]
-        order = [*range(len(chunks))]
-        if described.get("order") == "F":
-            order[: array.ndim] = order[: array.ndim][::-1]
-        self.chunk_layout = ChunkLayout(rank=len(chunks))
-        if chunks:
-            self.chunk_layout.update(chunk_shape=chunks, inner_order=order, grid_origin=[0] * len(chunks))
+        order = inner_order(described.get("order", "C"), array.ndim, len(chunks))
+        self.chunk_layout = ChunkLayout(
+            rank=len(chunks), chunk_shape=chunks, inner_order=order, grid_origin=[0] * len(chunks)
+        )
 
     @property
     def attributes(self) -> Attributes:
@@ -171,9 +164,6 @@ class DocumentedDriver(NodeDriver):
 
     def resize(self, options: ResizeOptions) -> Driver:
         array = self.shared()
-        if all(bound is None for bound in options.exclusive_max[: self.array.ndim]):
-            return self.latest()
-        self._check_other_fields(options)
         with stating():
             array.refresh()
             shape = new_shape(array.shape, options)
@@ -188,16 +178,6 @@ class DocumentedDriver(NodeDriver):
         with stating():
             array.refresh()
         return self.at(array)
-
-
-# --- parts of a new array
-
-
-def _data_type(value: Any) -> dtype:
-    try:
-        return dtype(dtype_of_text(value) if isinstance(value, str) else np.dtype([tuple(field) for field in value]))
-    except (TypeError, ValueError) as error:
-        raise invalid(f"{dump(value)} is not a data type: {error}") from None
 
 
 # --- the formats
@@ -224,11 +204,6 @@ class Zarr1Spec(DocumentedSpec):
             document["compression_opts"] = None
         document.update(given)
 
-    @classmethod
-    def describe(cls, array: tegula.Array) -> dict[str, Any]:
-        metadata: dict[str, Any] = json.loads(array.metadata.documents.get("meta", b"{}"))
-        return metadata
-
 
 class BcolzSpec(DocumentedSpec):
     """The spec of a bcolz array, or of the column of a table that ``field`` names.
@@ -239,6 +214,7 @@ class BcolzSpec(DocumentedSpec):
     name: ClassVar[str] = "bcolz"
     format_name = "bcolz"
     key = "meta/storage"
+    read_dtype = staticmethod(dtype_from_text)
     members: ClassVar[Mapping[str, SpecMember]] = {**ArraySpec.members, "field": SHOWN["field"]}
     metadata_members: ClassVar[tuple[str, ...]] = ("shape", "dtype", "chunklen", "cparams", "dflt", "expectedlen")
 
@@ -261,12 +237,6 @@ class BcolzSpec(DocumentedSpec):
         given = {name: value for name, value in self.constraints.json.items() if name != "shape"}
         document["cparams"].update(take(given, "cparams", obj, {}))
         document.update(given)
-
-    @classmethod
-    def describe(cls, array: tegula.Array) -> dict[str, Any]:
-        documents = array.metadata.documents
-        storage = json.loads(documents.get("meta/storage", b"{}"))
-        return {"shape": [*array.shape], **{name: storage[name] for name in cls.metadata_members if name in storage}}
 
     @classmethod
     def codec_of(cls, metadata: Metadata) -> CodecSpec:

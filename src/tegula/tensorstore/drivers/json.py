@@ -24,11 +24,9 @@ from tegula.tensorstore.json import (
     MISSING,
     checked_pointer,
     dump,
-    known_only,
     parse,
     replaced,
     resolve,
-    string,
     to_json_value,
 )
 from tegula.tensorstore.kvstore.kvstore import KvStore
@@ -50,14 +48,13 @@ class JsonSpec(StoredSpec):
     creates: ClassVar[bool] = False
     members: ClassVar[Mapping[str, SpecMember]] = {
         "recheck_cached_data": StoredSpec.members["recheck_cached_data"],
-        "json_pointer": SpecMember("pointer", lambda value: checked_pointer(string(value)), True),
+        "json_pointer": SpecMember("pointer", checked_pointer, True),
     }
     recheck_data: Any = "open"
     pointer: str = ""
 
     def read_members(self, members: dict[str, Any]) -> None:
         super().read_members(members)
-        known_only(members)
         self._check()
 
     def _check(self) -> None:
@@ -66,6 +63,9 @@ class JsonSpec(StoredSpec):
         schema._set_dtype(dtypes.json)
         schema._refuse("fill_value", "codec", by=" by json driver")
         schema._set_rank(0)
+
+    def get_domain(self) -> IndexDomain:
+        return _SCALAR
 
     def get_schema(self) -> Schema:
         return Schema()._put(dtype=dtypes.json, domain=_SCALAR)
@@ -78,9 +78,6 @@ class JsonSpec(StoredSpec):
         other = super().merge(**options)
         other._check()
         return other
-
-    def described(self, members: dict[str, Any], data_type: dtypes.dtype) -> Self:
-        return self._changed(schema=Schema(dtype=data_type, rank=0))
 
     def url_suffix(self) -> str:
         return "json:" + quote(self.pointer, safe="/~-._!$&'()*+,;=:@")

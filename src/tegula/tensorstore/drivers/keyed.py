@@ -114,7 +114,7 @@ class KeyedSpec(ArraySpec):
         try:
             known = self.ranks()
         except StatusError as error:
-            raise status(self.wrong_domain, error.sentence) from None
+            raise status(self.mismatch_code, error.sentence) from None
         return self.domain_of(known, self.shown)
 
     # --- what metadata and the schema determine; see `DriverSpec.get`
@@ -315,7 +315,6 @@ class KeyedDriver(NodeDriver):
     """The driver of an array with one metadata document."""
 
     source: KeyedSpec
-    kvstore: KvStore
 
     def __init__(self, source: KeyedSpec, kvstore: KvStore, node: ArrayMetadata, *, write_empty: bool = False) -> None:
         shown = source.part_of(node.data_type)
@@ -330,10 +329,7 @@ class KeyedDriver(NodeDriver):
             node, document = replace(node, documents={}), None
         write_empty = write_empty or source.store_equal
         stored = engine.stored_array(store, path, node, write_empty=write_empty, document=document)
-        super().__init__(
-            tegula.Array(stored, path, read_only=False), shown, labels=labels, fill_missing=source.fill_missing
-        )
-        self.source, self.kvstore = source, kvstore
+        super().__init__(source, kvstore, tegula.Array(stored, path, read_only=False), shown, labels)
 
     @on_demand
     def metadata(self) -> Metadata:
@@ -411,8 +407,9 @@ class KeyedDriver(NodeDriver):
     def resize(self, options: ResizeOptions) -> Driver:
         if self.source.flags.assume_metadata:
             raise status("INVALID_ARGUMENT", "Resize not supported because assume_metadata was specified")
-        if any(bound is not None for bound in options.exclusive_max[: self.array.ndim]):
-            self._check_other_fields(options)
+        names, is_kept = self.array.dtype.names or (), all(bound is None for bound in options.exclusive_max)
+        if len(names) > 1 and self.elements.field is not None and not (is_kept or options.tied_bounds):
+            raise status("FAILED_PRECONDITION", "the resize affects other fields: `resize_tied_bounds` is needed")
         kvstore, array = self.kvstore, self.shared()
         # other documents may change at the same time
         fmt = self.source.format(kvstore).changed(keys=(self.source.key,))

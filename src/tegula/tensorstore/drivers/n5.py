@@ -41,8 +41,6 @@ _TYPES = tuple(sorted(n5.TYPES))
 class N5Driver(KeyedDriver):
     """The driver of an array of N5."""
 
-    name = "n5"
-
     def __init__(self, source: N5Spec, kvstore: KvStore, node: ArrayMetadata) -> None:
         super().__init__(source, kvstore, node)
         self.fill_value = None  # missing blocks are zero, but that is no property of an array
@@ -87,7 +85,7 @@ class N5Spec(KeyedSpec):
     name = "n5"
     format_name = "n5"
     key = n5.KEY
-    wrong_domain = "INVALID_ARGUMENT"
+    mismatch_code = "INVALID_ARGUMENT"
     compared_otherwise = frozenset(("axes",))
     driver_type = N5Driver
     shape_member = "dimensions"

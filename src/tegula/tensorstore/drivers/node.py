@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import replace
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from tegula.engine import StoredArray
 from tegula.errors import missing_chunk
 from tegula.indexing import Affine, Plan, Transform
 from tegula.indexing.transform import axes_of
+from tegula.runtime.frozen import attribute
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.unit import merged_units
 from tegula.tensorstore.drivers.elements import Elements, fill_as_shown
@@ -25,6 +26,7 @@ from tegula.tensorstore.drivers.stored import ArraySpec
 from tegula.tensorstore.errors import StatusError, as_status, invalid, stating, status
 from tegula.tensorstore.index.dim import MAX_RANK
 from tegula.tensorstore.index.domain import IndexDomain
+from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.kvstore.transaction import Transaction
 from tegula.tensorstore.spec.interface import Driver, ResizeOptions
 
@@ -46,25 +48,25 @@ class NodeDriver(Driver):
     """
 
     source: ArraySpec
+    kvstore: KvStore
+    name: str = attribute("source.name", "The name of the driver.")
     array: tegula.Array
     elements: Elements
     """The part of the elements to show."""
     newest: tegula.Array | None = None
     """The array with its latest known bounds; drivers that were copied from each other share it."""
-    wrong_fill: ClassVar[str] = "FAILED_PRECONDITION"
-    """The status code for another fill value than that of a schema."""
 
     def __init__(
         self,
+        source: ArraySpec,
+        kvstore: KvStore,
         array: tegula.Array,
         elements: Elements | None = None,
-        *,
         labels: Iterable[str] | None = None,
-        fill_missing: bool | None = None,
     ) -> None:
-        if fill_missing is not None:
-            array = _with_rule(array, "fill" if fill_missing else "error")
-        self.array = array
+        if source.fill_missing is not None:
+            array = _with_rule(array, "fill" if source.fill_missing else "error")
+        self.source, self.kvstore, self.array = source, kvstore, array
         metadata = array.stored.metadata
         self.elements = elements = Elements(metadata.data_type) if elements is None else elements
         field = elements.field
@@ -92,7 +94,7 @@ class NodeDriver(Driver):
 
     def check_schema(self, schema: Schema) -> None:
         """Raise unless the array meets a schema."""
-        actual, code = Schema(), self.source.wrong_domain
+        actual, code = Schema(), self.source.mismatch_code
         try:
             actual._put(domain=self.domain, dtype=self.dtype)
             if schema.rank in (None, self.domain.rank):
@@ -116,7 +118,7 @@ class NodeDriver(Driver):
         wanted, stored = fill_as_shown(constraint, self.elements), self.fill_value
         if stored is None or np.broadcast_to(stored, wanted.shape).tobytes() != wanted.tobytes():
             shown = None if stored is None else stored.tolist()
-            raise status(self.wrong_fill, f"Invalid fill_value: the array has {shown}, not {wanted.tolist()}")
+            raise status(self.source.mismatch_code, f"Invalid fill_value: the array has {shown}, not {wanted.tolist()}")
 
     # --- reading and writing
 
@@ -174,8 +176,7 @@ class NodeDriver(Driver):
         stored = self.array.stored
         shown = ", ".join(map(str, self.shown_coords(coords)))
         name = stored.key(coords).removeprefix(stored.prefix)
-        location = f'"{name}"' if self.kvstore is None else self.kvstore._describe_key(name)
-        return status("NOT_FOUND", f"chunk {{{shown}}} stored at {location} is missing")
+        return status("NOT_FOUND", f"chunk {{{shown}}} stored at {self.kvstore._describe_key(name)} is missing")
 
     def shown_coords(self, coords: tuple[int, ...]) -> tuple[int, ...]:
         """Return the coordinates of a chunk as messages have them."""
@@ -197,7 +198,6 @@ class NodeDriver(Driver):
     # --- in a transaction, and with other bounds
 
     def with_transaction(self, transaction: Transaction | None) -> Driver:
-        assert self.kvstore is not None
         kvstore = self.kvstore.with_transaction(transaction)
         # the document is read by the transaction itself, which checks that it is still the same one
         stored = replace(self.array.stored, store=kvstore._store, shared={}, document=None)
@@ -224,11 +224,6 @@ class NodeDriver(Driver):
             return self.resolve()
         newest = self.newest
         return self if newest is None or newest.shape == self.array.shape else self.at(newest)
-
-    def _check_other_fields(self, options: ResizeOptions) -> None:
-        names = self.array.dtype.names
-        if names is not None and len(names) > 1 and self.elements.field is not None and not options.tied_bounds:
-            raise status("FAILED_PRECONDITION", "the resize affects other fields: `resize_tied_bounds` is needed")
 
 
 def _another_object(array: tegula.Array, stored: StoredArray | None = None) -> tegula.Array:

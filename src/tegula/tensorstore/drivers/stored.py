@@ -44,7 +44,7 @@ from tegula.tensorstore.kvstore.kvstore import KvStore, open_bound
 from tegula.tensorstore.spec.interface import FLAGS, Driver, DriverSpec, Opening, OpenMode, SpecMember, recheck
 
 __all__ = [
-    "SHOWN", "ArraySpec", "Metadata", "Ranks", "ReadFill", "Reader", "StoredSpec", "fill_of_spec",
+    "SHOWN", "ArraySpec", "Metadata", "Ranks", "ReadFill", "Reader", "StoredSpec", "fill_of_spec", "inner_order",
     "mismatch", "path_of", "ranks",
 ]  # fmt: skip
 
@@ -161,6 +161,11 @@ def ranks(chunked: int | None, full: int | None, shown: Elements | None) -> Rank
     if wrong or (chunked is not None and chunked < 0):
         raise invalid(f"Rank specified by schema ({full}) is not compatible with metadata")
     return Ranks(chunked, full)
+
+
+def inner_order(order: str, chunked: int, full: int) -> tuple[int, ...]:
+    """Return the order of the dimensions in a chunk, ``"C"`` or ``"F"``; those of an element always come last."""
+    return (*range(chunked)[:: 1 if order == "C" else -1], *range(chunked, full))
 
 
 _TO_OPEN = OpenMode(open=True)
@@ -294,8 +299,8 @@ class ArraySpec(StoredSpec):
         super().__init__()
         self.constraints = self.anything
 
-    wrong_domain: ClassVar[str] = "FAILED_PRECONDITION"
-    """The status code for another domain than that of the array."""
+    mismatch_code: ClassVar[str] = "FAILED_PRECONDITION"
+    """The status code for another domain or fill value than that of the array."""
 
     @classmethod
     @abstractmethod
@@ -348,7 +353,7 @@ class ArraySpec(StoredSpec):
         try:
             merged = merge_domains(wanted, domain)
         except StatusError as error:
-            raise status(self.wrong_domain, error.sentence) from None
+            raise status(self.mismatch_code, error.sentence) from None
         flags = domain.implicit_upper_bounds
         return merged._of([(*bounds[:2], False, flag, bounds[4]) for bounds, flag in zip(merged._dims, flags)])
 

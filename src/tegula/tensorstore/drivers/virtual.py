@@ -10,7 +10,6 @@ from tegula.indexing import Transform
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import Context, SpecBuilder
 from tegula.tensorstore.errors import invalid
-from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json import integer, obj, read_member, take
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, OpenMode
 from tegula.tensorstore.spec.spec import Spec
@@ -22,13 +21,6 @@ class VirtualSpec(DriverSpec):
     """A spec without a ``kvstore``."""
 
     uses_kvstore: ClassVar[bool] = False
-
-    @abstractmethod
-    def get_domain(self) -> IndexDomain | None:
-        """Return the domain; None if it is unknown."""
-
-    def get_schema(self) -> Schema:
-        return self.schema.copy()._put(domain=self.get_domain())
 
     @property
     def flags(self) -> OpenMode:  # type: ignore[override]

@@ -27,7 +27,7 @@ from tegula.tensorstore.constraints.codec_spec import (
 )
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
-from tegula.tensorstore.drivers.stored import SHOWN, Metadata, Reader, ReadFill, fill_of_spec
+from tegula.tensorstore.drivers.stored import SHOWN, Metadata, Reader, ReadFill, fill_of_spec, inner_order
 from tegula.tensorstore.errors import invalid
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.json import dump, integer, known_only, member, one_of, string, take
@@ -41,9 +41,6 @@ _SEPARATOR = "dimension_separator"
 
 class ZarrDriver(KeyedDriver):
     """The driver of a Zarr v2 array."""
-
-    name = "zarr"
-    wrong_fill = "INVALID_ARGUMENT"
 
     def __init__(self, source: ZarrSpec, kvstore: KvStore, node: ArrayMetadata) -> None:
         super().__init__(source, kvstore, node, write_empty=node.fill_value is None)
@@ -62,7 +59,7 @@ class ZarrSpec(KeyedSpec):
 
     name = "zarr"
     format_name = "zarr2"
-    wrong_domain = "INVALID_ARGUMENT"
+    mismatch_code = "INVALID_ARGUMENT"
     compared_otherwise = frozenset((_SEPARATOR,))
     driver_type = ZarrDriver
     codec_names = ("compressor", "filters")
@@ -131,7 +128,7 @@ class ZarrSpec(KeyedSpec):
         # without known chunks, there are still those of the dimensions of elements
         chunks = (0,) * rank if metadata.chunk_shape is None else metadata.chunk_shape
         order = metadata.json.get("order")
-        return chunks, Layout(None if order is None else _inner_order(order, rank, rank), chunks)
+        return chunks, Layout(None if order is None else inner_order(order, rank, rank), chunks)
 
     # --- documents
 
@@ -173,13 +170,8 @@ def _refuse_units(schema: Schema) -> None:
         raise invalid("Dimension units not supported by zarr driver")
 
 
-def _inner_order(order: str, chunked: int, full: int) -> tuple[int, ...]:
-    """Return the order of the dimensions in a chunk; the dimensions of an element always come last."""
-    return (*range(chunked)[:: 1 if order == "C" else -1], *range(chunked, full))
-
-
 def _chosen_order(layout: ChunkLayout, chunked: int) -> str:
-    fitting = [order for order in "CF" if layout._any_order in (None, _inner_order(order, chunked, layout.rank))]
+    fitting = [order for order in "CF" if layout._any_order in (None, inner_order(order, chunked, layout.rank))]
     if not fitting and layout.inner_order is not None:
         raise invalid(f'Invalid "inner_order" constraint: {[*layout.inner_order]}')
     return (fitting or ["C"])[0]

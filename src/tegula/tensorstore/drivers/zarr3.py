@@ -51,8 +51,6 @@ _VOID = Elements(DataType(np.dtype("V1")), None, True)
 class Zarr3Driver(KeyedDriver):
     """The driver of a Zarr v3 array."""
 
-    name = "zarr3"
-
     def __init__(self, source: Zarr3Spec, kvstore: KvStore, node: ArrayMetadata) -> None:
         super().__init__(source, kvstore, node)
         if self.fill_value is None:

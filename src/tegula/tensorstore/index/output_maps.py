@@ -42,7 +42,6 @@ from tegula.tensorstore.json import (
     integer,
     known_only,
     nested_array,
-    nested_shape,
     obj,
     read_int64,
     take,
@@ -256,7 +255,7 @@ def _bound_from_json(value: Any) -> int:
 
 _MEMBERS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("offset", "stride", "input_dimension"), int64),
-    "index_array": lambda value: each(nested_array(value, nested_shape(value)), int64, np.dtype(np.int64)),
+    "index_array": lambda value: each(nested_array(value), int64, np.dtype(np.int64)),
     "index_array_bounds": lambda value: Dim(*closed(*array_of(array(value, 2), _bound_from_json))),
 }
 

@@ -404,7 +404,7 @@ class DriverSpec(ABC):
 
     def get_schema(self) -> Schema:
         """Return the constraints of the schema and of the driver's members."""
-        return self.schema
+        return self.schema.copy()._put(domain=self.get_domain())
 
     def get_rank(self) -> int | None:
         """Return the number of dimensions, if it is known."""
@@ -412,7 +412,7 @@ class DriverSpec(ABC):
 
     def get_domain(self) -> IndexDomain | None:
         """Return the domain as far as it is known."""
-        return self.get_schema().domain
+        return self.schema.domain
 
     def get(self, name: str) -> Any:
         """Return one property of the schema, even if other constraints contradict each other."""
