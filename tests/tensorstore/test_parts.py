@@ -62,7 +62,7 @@ def test_readers_return_values_of_the_expected_kind() -> None:
         (lambda value: integer(value, 0, 9), 10, "10"),
         (lambda value: array_of(value, int64), [1, "b"], "position 1"),
         (lambda value: take({"rank": value}, "rank", int64), "a", '"rank"'),
-        (lambda value: nested_array(value), [[1, 2], [3]], "[3]"),
+        (nested_array, [[1, 2], [3]], "[3]"),
         (sound_text, "\ud800", "surrogates"),
     ],
 )

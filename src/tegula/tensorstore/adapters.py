@@ -153,7 +153,7 @@ def overlay(
     >>> ts.overlay([a, b[1:2]]).read().result()
     array([1, 8, 3], dtype=uint32)
     """
-    return _stacked(_layers(layers), (read, write), context, transaction, constraints)
+    return _stacked([*map(_checked, layers)], (read, write), context, transaction, constraints)
 
 
 def stack(
@@ -176,7 +176,7 @@ def stack(
     array([[1, 7],
            [2, 8]], dtype=uint32)
     """
-    checked = _layers(layers)
+    checked = [*map(_checked, layers)]
     rank = _domains(checked, "stack")[0].rank
     if not -rank - 1 <= axis <= rank:
         raise invalid(f"Dimension index {axis} is outside valid range [{-rank - 1}, {rank + 1})")
@@ -204,7 +204,7 @@ def concat(
     >>> ts.concat([a, b], axis=0).read().result()
     array([1, 2, 7, 8, 9], dtype=uint32)
     """
-    checked = _layers(layers)
+    checked = [*map(_checked, layers)]
     domains = _domains(checked, "concat")
     dim = _axis(axis, domains)
     start = domains[0].inclusive_min[dim]
@@ -222,10 +222,6 @@ def _axis(axis: int | str, domains: list[IndexDomain]) -> int:
         return resolve((axis,), rank, labels)[0]
     except StatusError as error:
         raise invalid(error.sentence) from None
-
-
-def _layers(layers: Iterable[Any]) -> list[Any]:
-    return [_checked(layer) for layer in layers]
 
 
 def _checked(array: Any) -> Any:

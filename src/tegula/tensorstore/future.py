@@ -22,7 +22,7 @@ from tegula.tensorstore.errors import invalid, status, type_error
 
 __all__ = [
     "Batch", "Future", "FutureLike", "Promise", "Steps", "WriteFutures", "background", "failed", "finish", "immediate",
-    "ready", "running", "written",
+    "ready", "running", "running_loop", "written",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -138,6 +138,14 @@ def finish(begin: Callable[[], Steps[T]]) -> T:
 _Waiting: TypeAlias = "futures.Future[Any]"
 
 
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the event loop that runs in this thread, if there is one."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
 class Future(Generic[T]):
     """Handle for consuming the result of an asynchronous operation.
 
@@ -166,11 +174,8 @@ class Future(Generic[T]):
             return future
         if not asyncio.iscoroutine(future):
             return ready(cast(T, future))
-        if loop is None:
-            try:
-                loop = asyncio.get_running_loop()
-            except RuntimeError:
-                raise invalid("no event loop specified, and the thread has none") from None
+        if (loop := loop or running_loop()) is None:
+            raise invalid("no event loop specified, and the thread has none")
         return _pending(asyncio.run_coroutine_threadsafe(future, loop))
 
     def result(self, timeout: float | None = None, deadline: float | None = None) -> T:

@@ -27,7 +27,7 @@ __all__ = [
     "check_rank", "checked_pointer", "conversion_error", "dump", "each", "expected", "int64",
     "integer", "key_bytes", "key_text", "known_only", "member", "naming", "nested_array", "number",
     "obj", "one_of", "only_json", "optional", "parse", "parse_pointer", "pretty", "read_indices", "read_int64",
-    "read_member", "read_number", "replaced", "resolve", "sound_text", "string", "take", "take_members",
+    "read_member", "read_number", "read_object", "replaced", "resolve", "sound_text", "string", "take", "take_members",
     "to_json_value", "with_defaults",
 ]  # fmt: skip
 
@@ -42,9 +42,6 @@ MemberTable: TypeAlias = Mapping[str, tuple[Callable[[Any], Any], Any]]
 class _Missing:
     def __repr__(self) -> str:
         return "MISSING"
-
-    def __bool__(self) -> bool:
-        return False
 
 
 MISSING: Final = _Missing()
@@ -165,6 +162,14 @@ def with_defaults(values: Mapping[str, Any], table: MemberTable) -> dict[str, An
     return {**{name: default for name, (_, default) in table.items() if default is not None}, **values}
 
 
+def read_object(value: Any, readers: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
+    """Read an object that has only members with a reader; return those that are given, in the order of the readers."""
+    members = obj(value)
+    given = {name: take(members, name, read) for name, read in readers.items() if name in members}
+    known_only(members)
+    return given
+
+
 def number(value: Any) -> float:
     """Read a number as a float."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -197,13 +202,12 @@ def naming(name: str) -> Iterator[None]:
         raise annotate(error, f"Invalid {name}") from None
 
 
-def only_json(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return the argument ``json`` of a call, given by position or by name; `MISSING` if there is none."""
-    if args or "json" in kwargs:
-        if len(args) + len(kwargs) != 1:
-            raise type_error(f"{name}() takes either the argument json or keyword arguments, not both")
-        return args[0] if args else kwargs["json"]
-    return MISSING
+def only_json(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], others: str = "") -> Any:
+    """Return the argument ``json`` of a call, given by position or by name; `MISSING` if there are `others` instead."""
+    has_json = args or "json" in kwargs
+    if len(args) + len(kwargs) != 1 if has_json else not others:
+        raise type_error(f"{name}() takes one argument, json{others}")
+    return MISSING if not has_json else args[0] if args else kwargs["json"]
 
 
 def read_int64(value: Any) -> int:
@@ -381,17 +385,14 @@ def _literal(text: Any) -> str:
 
 
 _INDEX: Final = re.compile(r"0|[1-9][0-9]*")
+_POINTER: Final = re.compile(r"(?:/(?:[^/~]|~[01])*)*")
 
 
 def parse_pointer(pointer: str) -> tuple[str, ...]:
     """Split a pointer into its reference tokens."""
-    if not pointer:
-        return ()
-    if not pointer.startswith("/"):
-        raise invalid(f"JSON Pointer does not start with '/': {dump(pointer)}")
-    if re.search("~(?![01])", pointer):
-        raise invalid(f"JSON Pointer requires '~' to be followed by '0' or '1': {dump(pointer)}")
-    return tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer[1:].split("/"))
+    if not _POINTER.fullmatch(pointer):
+        raise invalid(f"{dump(pointer)} is no JSON Pointer: each part begins with '/', and '~' is part of '~0' or '~1'")
+    return tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:])
 
 
 def checked_pointer(value: Any) -> str:

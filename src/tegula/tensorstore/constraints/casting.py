@@ -31,6 +31,8 @@ _SIGNIFICANT: dict[str, int] = {
     name: ml_dtypes.finfo(kind.numpy_dtype).nmant + 1 for name, kind in TYPES.items() if "float" in name
 }
 """The number of significant binary digits of each type of floating-point numbers."""
+_LIMITS = {name: ml_dtypes.iinfo(kind.numpy_dtype) for name, kind in TYPES.items() if "int" in name}
+_RANGES = {name: range(int(limits.min), int(limits.max) + 1) for name, limits in _LIMITS.items()}
 _BYTES = frozenset(name for name in _SIGNIFICANT if name.startswith("float8"))
 _FLOATS = frozenset(("bfloat16", "float16", "float32", "float64"))
 _WIDER = {
@@ -75,15 +77,12 @@ def implicit(source: str, target: str) -> bool:
         if target == "float16" and source in ("float8_e5m2fnuz", "float8_e8m0fnu"):
             return False
         return target in _WIDER.get(source, ()) or (source in _BYTES and target in _FLOATS)
-    if "int" not in source:
+    if source not in _RANGES:
         return False
-    bits, signed = int(source.lstrip("uint")), not source.startswith("u")
+    own, wider = _RANGES[source], _RANGES.get(target, range(0))
     if target in _SIGNIFICANT:
-        return bits - signed <= _SIGNIFICANT[target]
-    if "int" not in target:
-        return False
-    width, keeps_sign = int(target.lstrip("uint")), not target.startswith("u")
-    return bits + (keeps_sign and not signed) <= width and (keeps_sign or not signed)
+        return own[-1].bit_length() <= _SIGNIFICANT[target]
+    return own[0] in wider and own[-1] in wider
 
 
 def convert(values: np.ndarray[Any, Any], source: str, target: str, result: np.dtype[Any]) -> np.ndarray[Any, Any]:
@@ -176,13 +175,8 @@ def _json_to_float(value: Any) -> float:
 
 
 def _json_to_integer(target: str) -> _Function:
-    bits = int(target.lstrip("uint"))
-    low, high = (0, 2**bits - 1) if target.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-
-    def function(value: Any) -> int:
-        return integer(int(value) if isinstance(value, str) and _INTEGER.fullmatch(value) else value, low, high)
-
-    return function
+    low, high = _RANGES[target][0], _RANGES[target][-1]
+    return lambda x: integer(int(x) if isinstance(x, str) and _INTEGER.fullmatch(x) else x, low, high)
 
 
 # --- types that only NumPy has: dates, fixed-length strings, records

@@ -36,6 +36,7 @@ from tegula.tensorstore.json import (
     read_indices,
     read_int64,
     read_number,
+    read_object,
     take,
     to_json_value,
 )
@@ -68,16 +69,13 @@ class Constraints(ABC):
 
     def _take(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Add the arguments of a constructor: JSON, or keyword arguments."""
-        json = only_json(self._name, args, kwargs)
+        json = only_json(self._name, args, kwargs, ", or keyword arguments")
         if json is MISSING:
             self.update(**kwargs)
         else:
-            self._bind(to_json_value(json))
-
-    def _bind(self, value: Any) -> None:
-        members = obj(value)
-        self._bind_members(members, self._members)
-        known_only(members)
+            members = obj(to_json_value(json))
+            self._bind_members(members, self._members)
+            known_only(members)
 
     def _bind_members(self, members: dict[str, Any], names: Iterable[str]) -> None:
         """Remove members of these names from JSON, and add their constraints."""
@@ -309,10 +307,7 @@ def _vector(prefix: str, kind: str, hard: bool) -> Member:
 
 def _bind_grid(target: _Vectors, prefix: str, value: Any) -> None:
     """Add the constraints in the JSON of a grid to those on the parts that `prefix` stands for."""
-    members = obj(value)
-    for name, (kind, hard) in _GRID_VECTORS.items():
-        take(members, name, partial(target._bind_parts, prefix, kind, hard))
-    known_only(members)
+    read_object(value, {name: partial(target._bind_parts, prefix, *which) for name, which in _GRID_VECTORS.items()})
 
 
 _GRID_VECTORS: Final = _vectors(*_GRID_PARTS)

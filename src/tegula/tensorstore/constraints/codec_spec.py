@@ -16,7 +16,7 @@ from tegula.formats.zarr2 import codecs_from_json
 from tegula.formats.zarr3_codecs import ARRAY_TO_ARRAY, ARRAY_TO_BYTES
 from tegula.metadata.data_types import DataType, as_data_type
 from tegula.metadata.nodes import CodecSpec as StoredCodec
-from tegula.tensorstore.errors import invalid, stating, status, type_error
+from tegula.tensorstore.errors import invalid, stating, status
 from tegula.tensorstore.json import (
     MAX_RANK,
     MISSING,
@@ -32,6 +32,7 @@ from tegula.tensorstore.json import (
     only_json,
     pretty,
     read_member,
+    read_object,
     string,
     take,
     take_members,
@@ -40,9 +41,8 @@ from tegula.tensorstore.json import (
 )
 
 __all__ = [
-    "DEFAULT_COMPRESSOR", "Chain", "Codec", "CodecSpec", "Layout", "chain_from_json", "complete_chain",
-    "compression_from_json", "compressor_from_json", "decoded_layout", "filters_from_json",
-    "merge_chains",
+    "DEFAULT_COMPRESSOR", "READERS", "Chain", "Codec", "CodecSpec", "Layout", "chain_from_json", "complete_chain",
+    "decoded_layout", "merge_chains",
 ]  # fmt: skip
 
 
@@ -60,11 +60,9 @@ class Codec:
         """Return the JSON of the codec; the stored form omits a default that old readers do not know."""
         configuration: dict[str, Any] = {}
         for name, value in sorted(self.options.items()):
-            if name == "index_location" and stored and value == "end":
-                continue
-            if name == "typesize" and self.options.get("shuffle") == "noshuffle":
-                continue
-            configuration[name] = value.to_json(stored=stored) if isinstance(value, Chain) else value
+            is_usual = stored and name == "index_location" and value == "end"
+            if not is_usual and not (name == "typesize" and self.options.get("shuffle") == "noshuffle"):
+                configuration[name] = value.to_json(stored=stored) if isinstance(value, Chain) else value
         return {"configuration": configuration, "name": self.name} if configuration else {"name": self.name}
 
 
@@ -86,8 +84,7 @@ class Chain:
         """The number of levels of nested shards; 0 without shards."""
         if self.serializer is None or self.serializer.name != _SHARDING:
             return 0
-        inner = self.serializer.options.get("codecs")
-        return 1 + (inner.sharding_height if inner is not None else 0)
+        return 1 + (self.serializer.options.get("codecs") or Chain()).sharding_height
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,19 +113,15 @@ def _kind(name: str) -> int:
 
 def _codec_from_json(value: Any) -> Codec:
     members = obj({"name": value} if isinstance(value, str) else value)
-    with member("name"):
-        name = string(members.pop("name", MISSING))
+    name = read_member(members, "name", string)
     options = sound_options(take(members, "configuration", obj, {}))
     known_only(members)
     with member("configuration"):
         if name == _SHARDING:
-            parts = {part: take(options, part, read) for part, read in _SHARDING_OPTIONS.items() if part in options}
-            known_only(options)
-            return Codec(name, parts)
+            return Codec(name, read_object(options, _SHARDING_OPTIONS))
         if name == "transpose":
-            with member("order"):
-                order = options.get("order", MISSING)
-                options["order"] = order if order in ("C", "F") else array_of(order, _number(0, MAX_RANK - 1))
+            axes = partial(array_of, read=_number(0, MAX_RANK - 1))
+            options["order"] = read_member(options, "order", lambda x: x if x in ("C", "F") else axes(x))
         check_codec(name, options)
     return Codec(name, options)
 
@@ -298,13 +291,11 @@ def _complete_shards(codec: Codec, data_type: DataType, rank: int, wanted: Layou
         raise invalid('"chunk_shape" must be specified')
     if len(shape) != rank:
         raise invalid(f'the "chunk_shape" {[*shape]} of shards does not fit {rank} dimensions')
-    parts = {
-        "chunk_shape": list(shape),
+    chains = {
         "codecs": complete_chain(options.get("codecs") or Chain(), data_type, rank, wanted),
         "index_codecs": complete_chain(options.get("index_codecs") or _INDEX, as_data_type("u8"), rank + 1),
-        "index_location": options.get("index_location", "end"),
     }
-    return Codec(_SHARDING, parts)
+    return Codec(_SHARDING, {"index_location": "end", **options, "chunk_shape": list(shape), **chains})
 
 
 def _complete_buffers(codec: Codec, itemsize: int) -> Codec:
@@ -347,9 +338,6 @@ def decoded_layout(chain: Chain, rank: int, shape: tuple[int, ...] | None) -> La
     return layout
 
 
-_N5_BLOSC: Final = ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")
-
-
 _N5_OPTIONS: Final[dict[str, MemberTable]] = {
     "raw": {},
     "gzip": {"level": (_number(-1, 9), -1), "useZlib": (boolean, False)},
@@ -357,7 +345,7 @@ _N5_OPTIONS: Final[dict[str, MemberTable]] = {
     "xz": {"preset": (_number(0, 9), 6)},
     "zstd": {"level": (_number(-131072, 22), 0)},
     "blosc": {
-        "cname": (partial(one_of, names=_N5_BLOSC), MISSING),
+        "cname": (partial(one_of, names=("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd")), MISSING),
         "clevel": (_number(0, 9), MISSING),
         "shuffle": (_number(0, 2), MISSING),
         "blocksize": (_number(0, 2**31 - 1), 0),
@@ -395,15 +383,10 @@ class CodecSpec:
     """The members that are given: JSON, and for ``codecs`` of ``zarr3`` a `Chain`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        json = only_json("CodecSpec", args, kwargs)
-        if json is MISSING:
-            raise type_error("CodecSpec() takes one argument, json")
-        members = obj(to_json_value(json))
-        driver = read_member(members, "driver", partial(one_of, names=("zarr2", *_READERS)))
+        members = obj(to_json_value(only_json("CodecSpec", args, kwargs)))
+        driver = read_member(members, "driver", partial(one_of, names=("zarr2", *READERS)))
         self._driver = "zarr" if driver == "zarr2" else driver
-        readers = _READERS[self._driver].items()
-        self._members = {part: take(members, part, read) for part, read in readers if part in members}
-        known_only(members)
+        self._members = read_object(members, READERS[self._driver])
 
     @classmethod
     def _of(cls, driver: str, **members: Any) -> CodecSpec:
@@ -463,10 +446,11 @@ def filters_from_json(value: Any) -> list[dict[str, Any]] | None:
     return [{"id": codec.name.removeprefix(_PREFIX), **codec.configuration} for codec in codecs] or None
 
 
-_READERS: dict[str, dict[str, Callable[[Any], Any]]] = {
+READERS: Final[dict[str, dict[str, Callable[[Any], Any]]]] = {
     "zarr": {"compressor": compressor_from_json, "filters": filters_from_json},
     "zarr3": {"codecs": chain_from_json},
     "n5": {"compression": compression_from_json},
     "zarr1": dict.fromkeys(("compression", "compression_opts"), to_json_value),
     "bcolz": {"compressor": to_json_value},
 }
+"""The members of documents that hold the codecs, by driver, and the reader of each."""

@@ -91,9 +91,7 @@ def _escaped(text: str) -> str:
 def _parse_json(value: Any) -> tuple[float, str]:
     if isinstance(value, str):
         return parsed_unit(value)
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value), ""
-    multiplier, base_unit = array(value, 2)
+    multiplier, base_unit = (value, "") if isinstance(value, (int, float)) else array(value, 2)
     return number(multiplier), string(base_unit)
 
 

@@ -22,6 +22,7 @@ from tegula.formats.numpy_types import dtype_from_json, dtype_from_text
 from tegula.hierarchy.group import open_node
 from tegula.metadata.data_types import as_data_type
 from tegula.metadata.nodes import ArrayMetadata
+from tegula.runtime.frozen import attribute
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.dtypes import dtype
@@ -152,10 +153,7 @@ class DocumentedDriver(NodeDriver):
             rank=len(chunks), chunk_shape=chunks, inner_order=order, grid_origin=[0] * len(chunks)
         )
 
-    @property
-    def attributes(self) -> Attributes:
-        """The user's attributes."""
-        return self.array.attrs
+    attributes: Attributes = attribute("array.attrs", "The user's attributes.")
 
     def spec_members(self) -> dict[str, Any]:
         return {"metadata": Metadata(json=self.source.describe(self.array), shape=self.array.shape)}
@@ -184,15 +182,9 @@ class DocumentedDriver(NodeDriver):
 
 
 class Zarr1Spec(DocumentedSpec):
-    """The spec of a Zarr v1 array.
-
-    Its ``metadata`` has the members of the document ``meta``: ``shape``, ``chunks``, ``dtype``, ``compression``,
-    ``compression_opts``, ``fill_value`` and ``order``.
-    """
+    """The spec of a Zarr v1 array."""
 
     name: ClassVar[str] = "zarr1"
-    format_name = "zarr1"
-    codec_names = ("compression", "compression_opts")
     key = "meta"
     metadata_members: ClassVar[tuple[str, ...]] = (
         *("zarr_format", "shape", "chunks", "dtype", "compression", "compression_opts", "fill_value", "order"),
@@ -206,13 +198,9 @@ class Zarr1Spec(DocumentedSpec):
 
 
 class BcolzSpec(DocumentedSpec):
-    """The spec of a bcolz array, or of the column of a table that ``field`` names.
-
-    Its ``metadata`` has the members ``shape``, ``dtype``, ``chunklen``, ``cparams``, ``dflt`` and ``expectedlen``.
-    """
+    """The spec of a bcolz array, or of the column of a table that ``field`` names."""
 
     name: ClassVar[str] = "bcolz"
-    format_name = "bcolz"
     key = "meta/storage"
     read_dtype = staticmethod(dtype_from_text)
     members: ClassVar[Mapping[str, SpecMember]] = {**ArraySpec.members, "field": SHOWN["field"]}

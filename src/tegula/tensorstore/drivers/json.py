@@ -20,15 +20,7 @@ from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.drivers.stored import StoredSpec
 from tegula.tensorstore.errors import stating, status
 from tegula.tensorstore.index.domain import IndexDomain
-from tegula.tensorstore.json import (
-    MISSING,
-    checked_pointer,
-    dump,
-    parse,
-    replaced,
-    resolve,
-    to_json_value,
-)
+from tegula.tensorstore.json import MISSING, checked_pointer, dump, parse, replaced, resolve, to_json_value
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.kvstore.transaction import Transaction
 from tegula.tensorstore.spec.interface import Driver, Opening, OpenMode, SpecMember

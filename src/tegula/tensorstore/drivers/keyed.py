@@ -27,7 +27,7 @@ from tegula.formats.documents import load
 from tegula.metadata.data_types import DataType, as_data_type
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
-from tegula.tensorstore.constraints.codec_spec import CodecSpec, Layout
+from tegula.tensorstore.constraints.codec_spec import READERS, CodecSpec, Layout
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.unit import Units, merged_units
@@ -228,7 +228,7 @@ class KeyedSpec(ArraySpec):
         except StatusError:
             raise
         except TegulaError as error:
-            raise self.reading_error(kvstore, error, f"{' or '.join(map(dump, self.codec_names))}: ") from error
+            raise self.reading_error(kvstore, error, f"{' or '.join(map(dump, READERS[self.name]))}: ") from error
         self.check(driver)
         return driver
 

@@ -18,10 +18,9 @@ from tegula.indexing import Transform
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
-from tegula.tensorstore.constraints.codec_spec import Layout, compression_from_json
+from tegula.tensorstore.constraints.codec_spec import READERS, Layout
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.unit import Unit, Units
-from tegula.tensorstore.drivers.elements import Elements
 from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
 from tegula.tensorstore.drivers.node import Division, new_shape
 from tegula.tensorstore.drivers.stored import Metadata, Ranks, Reader, mismatch
@@ -34,7 +33,6 @@ from tegula.tensorstore.spec.interface import ResizeOptions, on_demand
 __all__ = ["N5Spec"]
 
 _REQUIRED = ("dimensions", "blockSize", "dataType", "compression")
-_MOST_BYTES = 2**31
 _TYPES = tuple(sorted(n5.TYPES))
 
 
@@ -48,10 +46,7 @@ class N5Driver(KeyedDriver):
 
     def _note_shape(self) -> None:
         super()._note_shape()
-        shown = self.domain
-        self.domain = IndexDomain(
-            shape=shown.shape[::-1], labels=shown.labels[::-1], implicit_upper_bounds=(True,) * shown.rank
-        )
+        self.domain = IndexDomain._of(self.domain._dims[::-1])
 
     @on_demand
     def dimension_units(self) -> Units:
@@ -59,13 +54,9 @@ class N5Driver(KeyedDriver):
 
     def check_schema(self, schema: Schema) -> None:
         super().check_schema(schema)
-        schema._refuse("fill_value", by=" by N5")
         wanted = schema.dimension_units or ()
         if any(unit is not None and found is None for unit, found in zip(wanted, self.dimension_units)):
             raise status("FAILED_PRECONDITION", "The array does not meet the schema: it has no dimension_units")
-
-    def _check_fill(self, constraint: npt.NDArray[Any]) -> None:
-        pass  # `check_schema` refuses any
 
     # --- with the dimensions in reverse order
 
@@ -83,13 +74,11 @@ class N5Spec(KeyedSpec):
     """The spec of an array of N5."""
 
     name = "n5"
-    format_name = "n5"
     key = n5.KEY
     mismatch_code = "INVALID_ARGUMENT"
     compared_otherwise = frozenset(("axes",))
     driver_type = N5Driver
     shape_member = "dimensions"
-    codec_names = ("compression",)
 
     @staticmethod
     def type_to_json(data_type: DataType) -> str:
@@ -107,9 +96,9 @@ class N5Spec(KeyedSpec):
         reader = Reader(members)
         reader.take_sizes("dimensions", "shape")
         reader.take_sizes("blockSize", "chunk_shape", 1)
-        data_type = partial(one_of, names=_TYPES)
-        reader.take("dataType", lambda name: DataType(np.dtype(data_type(name))), N5Spec.type_to_json, "data_type")
-        reader.take("compression", compression_from_json)
+        types = partial(one_of, names=_TYPES)
+        reader.take("dataType", lambda name: DataType(np.dtype(types(name))), N5Spec.type_to_json, "data_type")
+        reader.take("compression", READERS["n5"]["compression"])
         names = reader.take("axes", lambda value: reader.per_dimension(value, string), list, "names")
         with member("axes"):
             check_labels(names or ())
@@ -131,7 +120,8 @@ class N5Spec(KeyedSpec):
         metadata = cls.read_constraints(document)
         assert metadata.chunk_shape is not None
         assert metadata.data_type is not None
-        _check_size(metadata.chunk_shape, metadata.data_type)
+        if prod(metadata.chunk_shape) * metadata.data_type.itemsize > 2**31:
+            raise invalid(f'"blockSize" of {[*metadata.chunk_shape]} with {metadata.data_type} exceeds 2 GiB')
         return metadata
 
     # --- properties known before opening
@@ -165,15 +155,10 @@ class N5Spec(KeyedSpec):
         if wanted is not None and wanted != (found := stored.names or ("",) * len(wanted)):
             raise mismatch("axes", wanted, found)
 
-    def _new_fill(self, data_type: DataType, shown: Elements) -> npt.NDArray[Any] | None:
-        self.schema._refuse("fill_value", by=" by N5")
-        return None
-
     def new_members(
         self, data_type: DataType, domain: IndexDomain, rank: int, layout: ChunkLayout, fill: npt.NDArray[Any] | None
     ) -> dict[str, Any]:
         chunks = layout._chosen(rank, domain.shape)
-        _check_size(chunks, data_type)
         shuffle = 2 if data_type.itemsize == 1 else 1
         usual = {"blocksize": 0, "clevel": 5, "cname": "lz4", "shuffle": shuffle, "type": "blosc"}
         document = {
@@ -190,11 +175,3 @@ class N5Spec(KeyedSpec):
             document["units"] = ["" if unit is None else unit.base_unit for unit in units]
             document.setdefault("resolution", [1.0 if unit is None else unit.multiplier for unit in units])
         return document
-
-
-# --- members of documents
-
-
-def _check_size(chunks: tuple[int, ...], data_type: DataType) -> None:
-    if prod(chunks) * data_type.itemsize > _MOST_BYTES:
-        raise invalid(f'"blockSize" of {[*chunks]} with data type {data_type} exceeds 2 GiB')

@@ -17,7 +17,8 @@ import numpy.typing as npt
 from tegula.errors import AlreadyExistsError
 from tegula.metadata.data_types import DataType
 from tegula.metadata.fill_value_json import fill_from_json
-from tegula.tensorstore.constraints.codec_spec import Chain, CodecSpec
+from tegula.runtime.frozen import attribute
+from tegula.tensorstore.constraints.codec_spec import READERS, Chain, CodecSpec
 from tegula.tensorstore.constraints.dtypes import dtype
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.constraints.unit import Units
@@ -78,9 +79,8 @@ class Metadata:
 class Reader:
     """A reader of members of an object, which it removes; those with an element per dimension have the same rank."""
 
-    def __init__(self, members: dict[str, Any]) -> None:
-        self.members = members
-        self.rank: int | None = None
+    def __init__(self, members: dict[str, Any], rank: int | None = None) -> None:
+        self.members, self.rank = members, rank
         self.json: dict[str, Any] = {}  # the members read so far, in the form that is written
         self.parts: dict[str, Any] = {}  # the values of those that are attributes of `Metadata`
 
@@ -200,7 +200,12 @@ class StoredSpec(DriverSpec):
         self.flags = _TO_OPEN
 
     def read_members(self, members: dict[str, Any]) -> None:
-        self._read_kvstore(members)
+        self.kvstore = take(members, "kvstore", KvStore.Spec)
+        path = take(members, "path", string)
+        if path is not None and self.kvstore is None:
+            raise invalid('"path" must be specified in conjunction with "kvstore"')
+        self.kvstore = self.kvstore / path if path else self.kvstore
+        self._make_directory()
         super().read_members(members)
         if self.creates:
             if not members.keys().isdisjoint(FLAGS):
@@ -210,16 +215,6 @@ class StoredSpec(DriverSpec):
                 self.flags = replace(flags, open=flags.open or not is_explicit, assume_cached_metadata=assumed)
             if take(members, "allow_metadata_mismatch", boolean):
                 raise invalid('"allow_metadata_mismatch" no longer supported')
-
-    def _read_kvstore(self, members: dict[str, Any]) -> None:
-        self.kvstore = take(members, "kvstore", KvStore.Spec)
-        if "path" in members:
-            with member("path"):
-                name = string(members.pop("path"))
-                if self.kvstore is None:
-                    raise invalid('"path" must be specified in conjunction with "kvstore"')
-                self.kvstore = self.kvstore / name
-        self._make_directory()
 
     def _make_directory(self) -> None:
         if self.directory and self.kvstore is not None:
@@ -276,17 +271,13 @@ SHOWN: Final = {
 class ArraySpec(StoredSpec):
     """A spec of a stored array."""
 
-    format_name: ClassVar[str]
-    """The name of the format in tegula, which is also the URL scheme."""
+    format_name: str = attribute("name", "The name of the format in tegula, which is also the URL scheme.")
 
     anything: ClassVar[Metadata] = Metadata()
     """Constraints that any array meets."""
 
     compared_otherwise: ClassVar[frozenset[str]] = frozenset()
     """Members of a document that are compared by rules of their own."""
-
-    codec_names: ClassVar[tuple[str, ...]] = ()
-    """The members of a document that hold the codecs."""
 
     key: str
     """Key of the array's metadata document, relative to the path."""
@@ -323,9 +314,8 @@ class ArraySpec(StoredSpec):
     @classmethod
     def codec_of(cls, metadata: Metadata) -> CodecSpec:
         """Return the codec that metadata determines."""
-        return CodecSpec._of(
-            cls.name, **{name: value for name, value in metadata.json.items() if name in cls.codec_names}
-        )
+        members = {**metadata.json, "codecs": metadata.codecs}  # a chain has the options that were given
+        return CodecSpec._of(cls.name, **{name: members[name] for name in READERS[cls.name] if name in metadata.json})
 
     def domain_of(self, known: Ranks, shown: Elements | None) -> IndexDomain | None:
         """Return the domain that the metadata and the schema together determine; None if it is unknown.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import cache
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from tegula.indexing import Transform
 from tegula.tensorstore.constraints.schema import Schema
@@ -19,8 +19,6 @@ __all__ = ["AdapterDriver", "VirtualSpec", "default_context", "read_base", "writ
 
 class VirtualSpec(DriverSpec):
     """A spec without a ``kvstore``."""
-
-    uses_kvstore: ClassVar[bool] = False
 
     @property
     def flags(self) -> OpenMode:  # type: ignore[override]

@@ -21,7 +21,7 @@ from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.context import SpecBuilder
 from tegula.tensorstore.drivers.virtual import VirtualSpec
 from tegula.tensorstore.errors import StatusError, invalid, status
-from tegula.tensorstore.future import Future, Steps, finish, running
+from tegula.tensorstore.future import Future, Steps, finish, running, running_loop
 from tegula.tensorstore.index.dim import EXCLUSIVE_INFINITY, INFINITY
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.spec.interface import Driver, DriverSpec, Opening, mode_of
@@ -192,14 +192,6 @@ class VirtualChunkedDriver(Driver):
 
     def with_transaction(self, transaction: Any) -> Driver:
         return self
-
-
-def running_loop() -> asyncio.AbstractEventLoop | None:
-    """Return the event loop that runs in this thread, if there is one."""
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
 
 
 def _grid(domain: IndexDomain, layout: ChunkLayout) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import Any, ClassVar
 
@@ -19,12 +20,7 @@ from tegula.metadata.data_types import EXTENDED_DTYPES, OBJECT, DataType
 from tegula.metadata.fill_value_json import decode_base64
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
-from tegula.tensorstore.constraints.codec_spec import (
-    DEFAULT_COMPRESSOR,
-    Layout,
-    compressor_from_json,
-    filters_from_json,
-)
+from tegula.tensorstore.constraints.codec_spec import DEFAULT_COMPRESSOR, READERS, Layout
 from tegula.tensorstore.constraints.schema import Schema
 from tegula.tensorstore.drivers.keyed import KeyedDriver, KeyedSpec
 from tegula.tensorstore.drivers.stored import SHOWN, Metadata, Reader, ReadFill, fill_of_spec, inner_order
@@ -37,6 +33,7 @@ from tegula.tensorstore.spec.interface import SpecMember
 __all__ = ["ZarrSpec"]
 
 _SEPARATOR = "dimension_separator"
+_separator = partial(one_of, names=(".", "/"))
 
 
 class ZarrDriver(KeyedDriver):
@@ -48,7 +45,8 @@ class ZarrDriver(KeyedDriver):
 
     def check_schema(self, schema: Schema) -> None:
         super().check_schema(schema)
-        _refuse_units(schema)
+        if any(unit is not None for unit in schema.dimension_units or ()):
+            raise invalid("Dimension units not supported by zarr driver")
 
     def spec_members(self, **members: Any) -> dict[str, Any]:
         return super().spec_members(dimension_separator=self.array.metadata.keys.separator)
@@ -62,7 +60,6 @@ class ZarrSpec(KeyedSpec):
     mismatch_code = "INVALID_ARGUMENT"
     compared_otherwise = frozenset((_SEPARATOR,))
     driver_type = ZarrDriver
-    codec_names = ("compressor", "filters")
     key = zarr2.SHAPE_KEY
     members: ClassVar[Mapping[str, SpecMember]] = {
         **KeyedSpec.members,
@@ -75,16 +72,12 @@ class ZarrSpec(KeyedSpec):
 
     def read_members(self, members: dict[str, Any]) -> None:
         super().read_members(members)
-        separator = take(members, "key_encoding", self._key_encoding)
+        separator = take(members, "key_encoding", _separator)
         if separator is not None:
-            self.constraints = replace(self.constraints, json={**self.constraints.json, _SEPARATOR: separator})
-
-    def _key_encoding(self, value: Any) -> str:
-        separator = one_of(value, (".", "/"))
-        in_metadata = self.constraints.json.get(_SEPARATOR, separator)
-        if in_metadata != separator:
-            raise invalid(f"{dump(separator)} is not the value in metadata, {dump(in_metadata)}")
-        return separator
+            json = {_SEPARATOR: separator, **self.constraints.json}
+            if json[_SEPARATOR] != separator:
+                raise invalid(f'"key_encoding" of {dump(separator)} is not that in metadata, {dump(json[_SEPARATOR])}')
+            self.constraints = replace(self.constraints, json=json)
 
     def url_suffix(self) -> str:
         if self.key != zarr2.SHAPE_KEY:
@@ -101,14 +94,15 @@ class ZarrSpec(KeyedSpec):
         data_type = reader.take("dtype", lambda value: dtype_from_json(value, ".zarray"), dtype_to_json)
         if isinstance(written, str) and written[0] in "<>|":  # such as "<i1", which stays
             reader.json["dtype"] = written
-        reader.take("compressor", compressor_from_json)
-        filters = reader.take("filters", filters_from_json)
+        for name, read in READERS["zarr"].items():
+            reader.take(name, read)
         if data_type is OBJECT:
+            filters = zarr2.codecs_from_json(reader.json.get("filters"), "filters")
             with member("dtype"):
-                data_type, _ = zarr2.with_serializer(data_type, zarr2.codecs_from_json(filters, "filters"))
+                data_type, _ = zarr2.with_serializer(data_type, filters)
         reader.take_fill("dtype", data_type, read_fill, _fill_to_json)
-        reader.take("order", lambda value: one_of(value, ("C", "F")))
-        reader.take(_SEPARATOR, lambda value: one_of(value, (".", "/")))
+        reader.take("order", partial(one_of, names=("C", "F")))
+        reader.take(_SEPARATOR, _separator)
         return reader.metadata({}, data_type=data_type)
 
     @classmethod
@@ -147,34 +141,24 @@ class ZarrSpec(KeyedSpec):
     def new_members(
         self, data_type: DataType, domain: IndexDomain, rank: int, layout: ChunkLayout, fill: npt.NDArray[Any] | None
     ) -> dict[str, Any]:
-        _refuse_units(self.schema)
         chunks = layout._chosen(domain.rank, domain.shape)[:rank]
         if prod(chunks) * max(data_type.itemsize, 1) >= 2**63 - 1:
             raise invalid(f"Product of chunk dimensions {[*chunks]} is too large")
+        orders = [order for order in "CF" if layout._any_order in (None, inner_order(order, rank, layout.rank))]
+        if not orders and layout.inner_order is not None:
+            raise invalid(f'Invalid "inner_order" constraint: {[*layout.inner_order]}')
         codecs, members = self.get_codec()._members, self.constraints.json
         return {
             "zarr_format": 2,
             "shape": [*domain.shape[:rank]],
             "chunks": [*chunks],
-            "dtype": members["dtype"] if "dtype" in members else dtype_to_json(data_type),
+            "dtype": members.get("dtype", dtype_to_json(data_type)),
             "compressor": codecs.get("compressor", DEFAULT_COMPRESSOR),
             "fill_value": _fill_to_json(fill, data_type),
-            "order": members["order"] if "order" in members else _chosen_order(layout, rank),
+            "order": members.get("order", (orders or ["C"])[0]),
             "filters": codecs.get("filters"),
             _SEPARATOR: members.get(_SEPARATOR, "."),
         }
-
-
-def _refuse_units(schema: Schema) -> None:
-    if any(unit is not None for unit in schema.dimension_units or ()):
-        raise invalid("Dimension units not supported by zarr driver")
-
-
-def _chosen_order(layout: ChunkLayout, chunked: int) -> str:
-    fitting = [order for order in "CF" if layout._any_order in (None, inner_order(order, chunked, layout.rank))]
-    if not fitting and layout.inner_order is not None:
-        raise invalid(f'Invalid "inner_order" constraint: {[*layout.inner_order]}')
-    return (fitting or ["C"])[0]
 
 
 def _fill_of_spec(value: Any, data_type: DataType) -> npt.NDArray[Any] | None:

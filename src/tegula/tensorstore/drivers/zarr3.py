@@ -25,7 +25,6 @@ from tegula.tensorstore.constraints.chunk_shapes import choose_shard_shapes
 from tegula.tensorstore.constraints.codec_spec import (
     Chain,
     Codec,
-    CodecSpec,
     Layout,
     chain_from_json,
     complete_chain,
@@ -58,7 +57,7 @@ class Zarr3Driver(KeyedDriver):
 
     @on_demand
     def dimension_units(self) -> Units | None:
-        units = units_of(self.array.metadata)
+        units = _units_in(self.array.metadata.attributes, self.array.ndim)
         return None if units is None else (*units, *[None] * len(self.elements.shape))
 
     def count_stored(self, plan: Plan) -> tuple[int, int]:
@@ -82,13 +81,11 @@ class Zarr3Spec(KeyedSpec):
     """The spec of a Zarr v3 array."""
 
     name = "zarr3"
-    format_name = "zarr3"
     key = zarr3.SHAPE_KEY
     members: ClassVar[Mapping[str, SpecMember]] = {**KeyedSpec.members, **SHOWN}
     anything = Metadata(json={"node_type": "array"})
     compared_otherwise = frozenset(("codecs", "dimension_names", "attributes"))
     driver_type = Zarr3Driver
-    codec_names = ("codecs",)
     type_to_json = staticmethod(data_type_to_json)
 
     # --- JSON
@@ -101,13 +98,11 @@ class Zarr3Spec(KeyedSpec):
         if wanted is not None and not self.void and (shown is None or shown.dtype != wanted):
             self.check_dtype(wanted)
         if shown is not None:
-            self.schema._set_dtype(shown.dtype)
-            known = ranks(self.constraints.rank, self.schema.rank, shown).full
-            if known is not None:
-                self.schema._set_rank(known, "metadata")
+            known = ranks(self.constraints.rank, self.schema.rank, shown)
+            self.schema._put(dtype=shown.dtype, rank=known.full)
 
-    @staticmethod
-    def read_metadata(members: dict[str, Any], read_fill: ReadFill) -> Metadata:
+    @classmethod
+    def read_constraints(cls, members: dict[str, Any], read_fill: ReadFill = fill_of_spec) -> Metadata:
         reader = Reader(members)
         take, json = reader.take, reader.json
         take("zarr_format", lambda value: integer(value, 3, 3))
@@ -131,7 +126,7 @@ class Zarr3Spec(KeyedSpec):
         json.pop("storage_transformers", None)
         # the user's attributes, which include the units, and other members that need not be understood
         attributes = take("attributes", obj) or {}
-        units = _read_units(attributes, reader)
+        units = _units_in(attributes, reader.rank)
         if units is not None:
             json["attributes"] = {**attributes, _UNITS: units_to_json(units)}
         elif not attributes:
@@ -142,12 +137,8 @@ class Zarr3Spec(KeyedSpec):
         return reader.metadata(members, units=units, attributes=attributes)
 
     @classmethod
-    def read_constraints(cls, members: dict[str, Any]) -> Metadata:
-        return cls.read_metadata(members, fill_of_spec)
-
-    @classmethod
     def read_stored(cls, document: dict[str, Any]) -> Metadata:
-        stored = cls.read_metadata(plain_zarr3(document), fill_from_document)
+        stored = cls.read_constraints(plain_zarr3(document), fill_from_document)
         assert stored.codecs is not None
         assert stored.data_type is not None
         codecs = complete_chain(stored.codecs, stored.data_type, len(stored.shape or ()))
@@ -187,15 +178,10 @@ class Zarr3Spec(KeyedSpec):
         layout = Layout() if codecs is None else decoded_layout(codecs, rank, metadata.chunk_shape)
         return metadata.chunk_shape, layout
 
-    @classmethod
-    def codec_of(cls, metadata: Metadata) -> CodecSpec:
-        return CodecSpec._of("zarr3", **({} if metadata.codecs is None else {"codecs": metadata.codecs}))
-
     # --- opening
 
     def completed(self, node: ArrayMetadata) -> ArrayMetadata:
-        if _UNITS in node.attributes:
-            units_of(node)
+        _units_in(node.attributes, node.ndim)
         return node
 
     def new_members(
@@ -290,15 +276,8 @@ def _chunk_shapes(
 # --- units of dimensions, which are an attribute
 
 
-def units_of(node: ArrayMetadata) -> Units | None:
-    """Return the units of the dimensions of an array."""
-    reader = Reader({})
-    reader.rank = node.ndim
-    return _read_units(node.attributes, reader)
-
-
-def _read_units(attributes: Mapping[str, Any], reader: Reader) -> Units | None:
+def _units_in(attributes: Mapping[str, Any], rank: int | None) -> Units | None:
     if _UNITS not in attributes:
         return None
     with member("attributes"), member(_UNITS):
-        return reader.per_dimension(attributes[_UNITS], lambda unit: None if unit is None else Unit(string(unit)))
+        return Reader({}, rank).per_dimension(attributes[_UNITS], optional(lambda unit: Unit(string(unit))))

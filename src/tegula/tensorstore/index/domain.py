@@ -33,11 +33,9 @@ from tegula.tensorstore.json import (
     check_rank,
     expected,
     integer,
-    known_only,
-    obj,
     read_int64,
+    read_object,
     string,
-    take,
     to_json_value,
 )
 
@@ -305,7 +303,8 @@ _LIMITS = {
 def bounds_from_arguments(arguments: dict[str, Any], prefix: str = "") -> tuple[Bounds, ...]:
     """Return the dimensions for keyword arguments whose names begin with a prefix; None stands for a missing one."""
     source = f"{prefix}rank"
-    rank = None if arguments[source] is None else check_rank(arguments[source])
+    rank = arguments.get(source)
+    rank = None if rank is None else check_rank(rank)
     vectors: dict[str, list[Any]] = {}
     for name in _ORDER:
         shown = name if name.startswith("implicit") else f"{prefix}{name}"
@@ -354,17 +353,13 @@ def _vector(value: Any, name: str) -> list[Any]:
 
 def bounds_from_json(json: Any, prefix: str) -> tuple[Bounds, ...]:
     """Read bounds and labels from JSON whose member names begin with a prefix."""
-    members = obj(json)
-    rank = f"{prefix}rank"
-    arguments: dict[str, Any] = {rank: take(members, rank, lambda value: integer(value, 0, MAX_RANK))}
-    for name in ("inclusive_min", *_UPPER, "labels"):
-        given = take(members, f"{prefix}{name}", partial(_vector_of_json, name=name))
-        if given is not None and name != "labels":
+    readers: dict[str, Any] = {f"{prefix}{name}": partial(_vector_of_json, name=name) for name in (*_LIMITS, "labels")}
+    readers[f"{prefix}rank"] = partial(integer, least=0, most=MAX_RANK)
+    arguments = read_object(json, readers)
+    for name in _LIMITS:
+        if (given := arguments.get(f"{prefix}{name}")) is not None:
             flags = f"implicit_{'lower' if name == 'inclusive_min' else 'upper'}_bounds"
-            arguments[flags] = [flag for _, flag in given]
-            given = [value for value, _ in given]
-        arguments[f"{prefix}{name}"] = given
-    known_only(members)
+            arguments[f"{prefix}{name}"], arguments[flags] = zip(*given) if given else ((), ())
     return bounds_from_arguments(arguments, prefix)
 
 

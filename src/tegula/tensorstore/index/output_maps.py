@@ -34,18 +34,7 @@ from tegula.tensorstore.index.dim import (
     interval_text,
     outside,
 )
-from tegula.tensorstore.json import (
-    array,
-    array_of,
-    each,
-    int64,
-    integer,
-    known_only,
-    nested_array,
-    obj,
-    read_int64,
-    take,
-)
+from tegula.tensorstore.json import array, array_of, each, int64, integer, nested_array, read_int64, read_object
 
 __all__ = [
     "IndexArray", "Maps", "OutputIndexMap", "OutputIndexMaps", "OutputIndexMethod", "Transform", "array_text",
@@ -136,9 +125,7 @@ class OutputIndexMap:
 
     @staticmethod
     def _of_json(json: Any) -> OutputIndexMap:
-        members = obj(json)
-        given = {name: take(members, name, read) for name, read in _MEMBERS.items() if name in members}
-        known_only(members)
+        given = read_object(json, _MEMBERS)
         kinds = [name for name in ("input_dimension", "index_array") if name in given]
         if len(kinds) > 1:
             raise invalid('"input_dimension" and "index_array" exclude each other')

@@ -290,7 +290,10 @@ class KvStore:
     def _delete_range(self, range: _KeyRange) -> None:
         if range.empty:
             return
-        self._refuse_atomic(range)
+        transaction = self._transaction
+        if transaction is not None and transaction.atomic and self._spec._driver == "file":
+            name = self._describe_key(range.inclusive_min.decode("utf-8", "surrogateescape"))
+            raise transaction._failed(invalid(f"Cannot delete the range from {name} in one atomic step"))
         with self._listing():
             prefix = prefix_of_range(self._path, range)
             if prefix is not None:
@@ -366,12 +369,6 @@ class KvStore:
         if at_once or self._transaction is not None:
             return immediate(function, *args)
         return background(function, *args, requests=self._requests)
-
-    def _refuse_atomic(self, range: _KeyRange) -> None:
-        transaction = self._transaction
-        if transaction is not None and transaction.atomic and self._spec._driver == "file":
-            name = self._describe_key(range.inclusive_min.decode("utf-8", "surrogateescape"))
-            raise transaction._failed(invalid(f"Cannot delete the range from {name} in one atomic step"))
 
     def _fail(self, error: TegulaError, name: str) -> NoReturn:
         if isinstance(error, StatusError):

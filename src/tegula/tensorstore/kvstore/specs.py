@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from posixpath import normpath
 from typing import Any, Final
 from urllib.parse import quote, unquote_to_bytes, urlsplit
@@ -36,11 +37,11 @@ from tegula.tensorstore.json import (
     key_bytes,
     key_text,
     known_only,
-    member,
     obj,
     one_of,
     optional,
     pretty,
+    read_member,
     sound_text,
     string,
     take,
@@ -188,12 +189,11 @@ _MEMORY = Kind("memory", "memory://", ("memory_key_value_store",), {"atomic": (b
 FILE: Final = Kind(
     "file", "file://", ("file_io_concurrency", "file_io_locking", "file_io_mode", "file_io_retries", "file_io_sync")
 )
-_COMPRESSIONS = ("store", "deflate", "zstd", "xz")
 ZIP: Final = Kind(
     "zip",
     "zip:",
     ("cache_pool", "data_copy_concurrency"),
-    {"compression": (lambda value: one_of(value, _COMPRESSIONS), "deflate")},
+    {"compression": (partial(one_of, names=("store", "deflate", "zstd", "xz")), "deflate")},
     adapter=True,
 )
 S3: Final = Kind(
@@ -201,7 +201,7 @@ S3: Final = Kind(
     "s3://",
     ("aws_credentials", "data_copy_concurrency", "s3_request_concurrency", "s3_request_retries"),
     {
-        "bucket": (lambda value: _bucket("S3", value), MISSING),
+        "bucket": (partial(_bucket, "S3"), MISSING),
         "requester_pays": (boolean, False),
         "endpoint": (optional(string), None),
         "host_header": (optional(string), None),
@@ -213,7 +213,7 @@ GCS: Final = Kind(
     "gcs",
     "gs://",
     ("data_copy_concurrency", "gcs_request_concurrency", "gcs_request_retries", "gcs_user_project"),
-    {"bucket": (lambda value: _bucket("GCS", value), MISSING)},
+    {"bucket": (partial(_bucket, "GCS"), MISSING)},
 )
 HTTP: Final = Kind(
     "http",
@@ -322,15 +322,10 @@ class KvStoreSpec:
             self._read(obj(to_json_value(json)))
 
     def _read(self, members: dict[str, Any]) -> None:
-        with member("driver"):
-            name = string(members.pop("driver", MISSING))
-            if name not in KINDS:
-                raise invalid(f'"{name}" is not a registered KvStore driver')
-        kind = self._kind = KINDS[name]
+        kind = self._kind = KINDS[read_member(members, "driver", partial(one_of, names=tuple(KINDS)))]
         self._bindings = Bindings(kind.resources)
         self._bindings.take(members)
-        with member("path"):
-            self._path = key_text(string(members.pop("path", "")))
+        self._path = take(members, "path", lambda value: key_text(string(value)), "")
         if kind is FILE:
             self._path = file_path(self._path)
         self._options = take_members(members, kind.members)

@@ -8,10 +8,11 @@ import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import partial
 from importlib import import_module
-from typing import Any, Final, Literal
+from typing import Any, Literal
 from weakref import WeakValueDictionary
 
 from tegula.errors import NotFoundError, StoreError
+from tegula.runtime.frozen import computed
 from tegula.stores import LocalStore, Store
 from tegula.stores.arguments import ABSENT, ByteRange, BytesLike, Generation, check_generation, flat_view
 from tegula.stores.memory import MemoryStore
@@ -19,15 +20,7 @@ from tegula.stores.names import file_url
 from tegula.stores.zip.store import ZipStore
 from tegula.tensorstore.context import MemoryKeys
 from tegula.tensorstore.errors import invalid, status
-from tegula.tensorstore.kvstore.specs import (
-    GCS,
-    HTTP,
-    S3,
-    KvStoreSpec,
-    NotDirectoryError,
-    check_file_key,
-    split_directory,
-)
+from tegula.tensorstore.kvstore.specs import KvStoreSpec, NotDirectoryError, check_file_key, split_directory
 
 __all__ = ["ZipKeys", "store_of"]
 
@@ -50,10 +43,7 @@ class ZipKeys(Store):
         self._repeats: dict[str, int] = {}
         self._opened: tuple[tuple[int, ...], ZipStore] | None = None
 
-    @property
-    def url(self) -> str:
-        """The archive as a URL."""
-        return file_url(self._path)
+    url: str = computed(lambda keys: file_url(keys._path), "The archive as a URL.")
 
     def get(self, key: str, byte_range: ByteRange | None = None, *, with_generation: bool = False) -> Any:
         with self._lock:
@@ -158,7 +148,7 @@ _open_stores: WeakValueDictionary[Hashable, Store] = WeakValueDictionary()
 
 def store_of(spec: KvStoreSpec) -> Store:
     """Return the store of a bound spec; specs of the same directory or archive share it."""
-    driver = spec._kind.name
+    driver = spec._driver
     if driver == "memory":
         memory: MemoryKeys = spec._setting("memory_key_value_store")
         return memory
@@ -196,19 +186,18 @@ def _archive_of(spec: KvStoreSpec) -> Store:
     return _shared((path, method, sync), ZipKeys, path, compression=method, sync=sync)
 
 
-_URLS: Final = {"s3": "s3://{bucket}", "gcs": "gs://{bucket}"}
-
-
 def remote_store(spec: KvStoreSpec) -> Store:
     """Return the store of a bound spec; specs of the same bucket or server with the same settings share it."""
-    kind = spec._kind
-    url = spec._option("base_url") if kind is HTTP else _URLS[kind.name].format(bucket=spec._option("bucket"))
-    options = _requests(spec)
-    if kind is S3:
+    kind = spec._driver
+    url = spec._option("base_url") if kind == "http" else f"{spec._kind.scheme}{spec._option('bucket')}"
+    options: dict[str, Any] = {"retries": spec._setting(f"{kind}_request_retries")["max_retries"]}
+    if (limit := spec._setting(f"{kind}_request_concurrency")["limit"]) != "shared":
+        options["concurrency"] = limit
+    if kind == "s3":
         options |= _s3_options(spec)
-    elif kind is GCS and (project := spec._setting("gcs_user_project").get("project_id")):
+    elif kind == "gcs" and (project := spec._setting("gcs_user_project").get("project_id")):
         options["default_headers"] = {"x-goog-user-project": project}
-    elif kind is HTTP and (headers := spec._option("headers")):
+    elif kind == "http" and (headers := spec._option("headers")):
         parts = (text.partition(":") for text in headers)
         options["default_headers"] = {name.strip(): value.strip() for name, _, value in parts}
     return _shared(json.dumps([url, options], sort_keys=True, default=repr), _open_url, url, options)
@@ -220,15 +209,6 @@ def _open_url(url: str, options: dict[str, Any]) -> Store:
     # imported here, as most programs need no remote storage
     store: Store = import_module("tegula.stores.objects.urls").open_url(url, options)
     return store
-
-
-def _requests(spec: KvStoreSpec) -> dict[str, Any]:
-    """Return the options for the number of concurrent requests and for retries."""
-    options: dict[str, Any] = {"retries": spec._setting(f"{spec._driver}_request_retries")["max_retries"]}
-    limit = spec._setting(f"{spec._driver}_request_concurrency")["limit"]
-    if limit != "shared":
-        options["concurrency"] = limit
-    return options
 
 
 def _s3_options(spec: KvStoreSpec) -> dict[str, Any]:

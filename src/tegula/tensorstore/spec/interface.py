@@ -298,7 +298,6 @@ class DriverSpec(ABC):
     """
 
     name: ClassVar[str]
-    uses_kvstore: ClassVar[bool] = True
     is_plain: ClassVar[bool] = False
     """Whether specs with the same JSON may share an object, as they have no values or resources of their own."""
     resources: ClassVar[tuple[str, ...]] = ("data_copy_concurrency",)
@@ -372,6 +371,14 @@ class DriverSpec(ABC):
     def url_suffix(self) -> str:
         """Return the URL components after those of the kvstore."""
         raise status("UNIMPLEMENTED", "URL representation not supported")
+
+    @property
+    def url(self) -> str:
+        """The URL; raises an error if there is none."""
+        suffix = self.url_suffix()
+        if self.kvstore is None:
+            raise invalid("Invalid kvstore spec")
+        return f"{self.kvstore.url}|{suffix}"
 
     # --- resources
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from tegula.runtime.frozen import attribute
+from tegula.runtime.frozen import attribute, computed
 from tegula.stores.names import ARCHIVES
 from tegula.stores.targets.paths import path_text, scheme_of
 from tegula.tensorstore.constraints import dtypes
@@ -22,16 +22,7 @@ from tegula.tensorstore.constraints.codec_spec import CodecSpec
 from tegula.tensorstore.constraints.schema import Schema, fill_through, layout_through, units_through
 from tegula.tensorstore.constraints.unit import Unit
 from tegula.tensorstore.context import Context, SpecBuilder
-from tegula.tensorstore.errors import (
-    StatusError,
-    checked,
-    checked_or_none,
-    invalid,
-    stating,
-    status,
-    type_error,
-    unhashable,
-)
+from tegula.tensorstore.errors import StatusError, checked, checked_or_none, invalid, stating, type_error, unhashable
 from tegula.tensorstore.index.dim import Dim, affine_domain
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.output_maps import OutputIndexMap
@@ -46,6 +37,7 @@ from tegula.tensorstore.json import (
     only_json,
     parse_pointer,
     pretty,
+    read_member,
     sound_text,
     string,
     take,
@@ -64,7 +56,7 @@ from tegula.tensorstore.spec.interface import (
     recheck,
 )
 
-__all__ = ["OpenMode", "Spec", "driver_json_of_url", "identity_view", "read_spec", "url_of"]
+__all__ = ["OpenMode", "Spec", "driver_json_of_url", "identity_view", "read_spec"]
 
 
 _MODES = frozenset(("open_mode", *FLAGS))
@@ -122,8 +114,6 @@ class Spec(Indexable):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         json = only_json("Spec", args, kwargs)
-        if json is MISSING:
-            raise type_error("Spec() takes one argument, json")
         if isinstance(json, Spec):
             self._driver, self._view = json._driver, json._view
             return
@@ -182,11 +172,7 @@ class Spec(Indexable):
         layout, view = self._driver.get("chunk_layout"), self._view
         return layout if view is None else layout_through(layout, view)
 
-    @property
-    def codec(self) -> CodecSpec | None:
-        """Constraints on the codec."""
-        codec: CodecSpec | None = self._driver.get("codec")
-        return codec
+    codec: CodecSpec | None = computed(lambda spec: spec._driver.get("codec"), "Constraints on the codec.")
 
     @property
     def fill_value(self) -> npt.NDArray[Any] | None:
@@ -212,10 +198,7 @@ class Spec(Indexable):
     kvstore: KvStore.Spec | None = attribute("_driver.kvstore", "The key-value store of the array, if it has one.")
     base: Spec | None = attribute("_driver.base", "The spec of the array that the driver adapts, if it adapts another.")
 
-    @property
-    def url(self) -> str:
-        """The URL of the spec; raises NotImplementedError or ValueError if there is none."""
-        return url_of(self._driver)
+    url: str = attribute("_driver.url", "The URL; raises NotImplementedError or ValueError if there is none.")
 
     # --- derived specs
 
@@ -295,8 +278,7 @@ class Spec(Indexable):
     def __eq__(self, other: object) -> bool:
         return self.to_json() == other.to_json() if isinstance(other, Spec) else NotImplemented
 
-    def __copy__(self) -> Spec:
-        return self.copy()
+    __copy__ = copy
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Spec:
         return self.copy()
@@ -307,11 +289,7 @@ class Spec(Indexable):
 
 def read_spec(members: dict[str, Any]) -> tuple[DriverSpec, IndexTransform | None]:
     """Read the JSON of a spec and remove its members."""
-    name = members.pop("driver", MISSING)
-    if not isinstance(name, str):
-        with member("driver"):
-            name = string(name)
-    kind = find_driver(name)
+    kind = find_driver(read_member(members, "driver", string))
     view = _take_view(members)
     driver = kind.from_json(members)
     return driver, identity_view(driver) if view is None else view
@@ -457,12 +435,3 @@ def _adapted(json: dict[str, Any], scheme: str, text: str, *, is_first: bool) ->
         raise invalid("Path not supported")
     place = {"json_pointer" if scheme == "json" else "path": text} if text else {}
     return {**json, "driver": scheme, **place}
-
-
-def url_of(driver: DriverSpec) -> str:
-    """Return the URL of a spec."""
-    if not driver.uses_kvstore:
-        raise status("UNIMPLEMENTED", "URL representation not supported")
-    if driver.kvstore is None:
-        raise invalid("Invalid kvstore spec")
-    return f"{driver.kvstore.url}|{driver.url_suffix()}"

@@ -67,11 +67,6 @@ class CastSpec(VirtualSpec):
         base = self.base._merged(schema=None if schema is None else schema._without("dtype"), **options)
         return self._changed(schema=own, base=base, kvstore=base.kvstore)
 
-    @property
-    def uses_kvstore(self) -> bool:  # type: ignore[override]
-        """Whether the base is in a key-value store."""
-        return self.base._driver.uses_kvstore
-
     def url_suffix(self) -> str:
         assert self.schema.dtype is not None
         return f"{self.base._driver.url_suffix()}|cast:{self.schema.dtype.name}"
