@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -188,7 +189,9 @@ def imports(module: str) -> Iterator[tuple[str, int]]:
 @cache  # and not when tests are collected, which each process does
 def trees() -> dict[str, ast.Module]:
     """Return the syntax tree of each module."""
-    return {module: ast.parse(path.read_text(encoding="utf-8")) for module, path in MODULES.items()}
+    parsed = {module: ast.parse(path.read_text(encoding="utf-8")) for module, path in MODULES.items()}
+    gc.freeze()  # or each collection of other tests would visit two million nodes
+    return parsed
 
 
 @cache
