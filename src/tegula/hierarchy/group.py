@@ -153,6 +153,8 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
         └── temperature (2, 3) float32
     """
 
+    kind = "group"
+
     def __init__(
         self,
         store: Store,
@@ -277,7 +279,7 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
     def _member(self, name: str, kind: type[M]) -> M:
         node = self[name]
         if not isinstance(node, kind):
-            raise NotFoundError(f"the member {name!r} is not the {kind.__name__.lower()} that is asked for: {node!r}")
+            raise NotFoundError(f"the member {name!r} is not the {kind.kind} that is asked for: {node!r}")
         return node
 
     def path_of(self, name: str) -> str:
@@ -824,6 +826,3 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
 
     def _ipython_key_completions_(self) -> list[str]:
         return [*self]
-
-    def _repr_html_(self) -> str:
-        return display.group_html(self)
