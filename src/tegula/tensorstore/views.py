@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,18 +34,16 @@ __all__ = ["Selection", "Viewed", "align", "as_source", "select", "spread"]
 _FINITE = 2**62 - 1
 
 
-class Selection:
+class Selection(NamedTuple):
     """The elements of a base array that a view of a shape contains.
 
     An axis of the view along which elements are repeated has length 1 in the transform.
     """
 
-    __slots__ = ("shape", "transform")
+    transform: Transform
+    shape: tuple[int, ...]
 
-    def __init__(self, transform: Transform, shape: tuple[int, ...]) -> None:
-        self.transform, self.shape = transform, shape
-
-    size: int = computed(lambda selection: prod(selection.shape), "The number of elements.")
+    size = computed(lambda selection: prod(selection.shape), "The number of elements.")
 
     def present(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return what a driver has read in the shape of the view."""

@@ -89,12 +89,12 @@ class JsonDriver(Driver):
     name = "json"
     dtype = dtypes.json
     domain = _SCALAR
+    source: JsonSpec
     kvstore: KvStore
 
     def __init__(self, source: JsonSpec, kvstore: KvStore) -> None:
         self.source = source
         self.kvstore = kvstore
-        self.pointer = source.pointer
         self.chunk_layout = ChunkLayout(rank=0)
         self.dimension_units = ()
 
@@ -114,7 +114,7 @@ class JsonDriver(Driver):
         if document is MISSING:
             raise status("NOT_FOUND", self._error_while("reading"))
         with stating(self._error_while("reading")):
-            value = resolve(document, self.pointer)
+            value = resolve(document, self.source.pointer)
         out = np.empty(transform.shape, object)
         out.flat[0] = value
         return out
@@ -122,13 +122,13 @@ class JsonDriver(Driver):
     def write(self, transform: Transform, values: npt.NDArray[Any]) -> None:
         value = _finite(to_json_value(np.asarray(values, object).item()))
         store, key = self.kvstore._store, self.kvstore._path
-        if not self.pointer:
+        if not self.source.pointer:
             store.set(key, dump(value).encode())
             return
         for _ in range(_RETRIES):
             document, generation = self._document()
             with stating(self._error_while("writing")), suppress(ConflictError):
-                store.set(key, dump(replaced(document, self.pointer, value)).encode(), if_generation=generation)
+                store.set(key, dump(replaced(document, self.source.pointer, value)).encode(), if_generation=generation)
                 return
         raise status("ABORTED", f"{self._error_while('writing')}: the document kept changing")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import repeat
 from typing import Any, cast
@@ -29,9 +30,9 @@ from tegula.tensorstore.index.operations import Movable, check_labels, resolve, 
 from tegula.tensorstore.index.output_maps import Transform
 from tegula.tensorstore.json import (
     MISSING,
+    array,
     array_of,
     check_rank,
-    expected,
     integer,
     read_int64,
     read_object,
@@ -353,9 +354,9 @@ def _vector(value: Any, name: str) -> list[Any]:
 
 def bounds_from_json(json: Any, prefix: str) -> tuple[Bounds, ...]:
     """Read bounds and labels from JSON whose member names begin with a prefix."""
-    readers: dict[str, Any] = {f"{prefix}{name}": partial(_vector_of_json, name=name) for name in (*_LIMITS, "labels")}
-    readers[f"{prefix}rank"] = partial(integer, least=0, most=MAX_RANK)
-    arguments = read_object(json, readers)
+    readers: dict[str, Any] = {f"{prefix}rank": partial(integer, least=0, most=MAX_RANK)}
+    readers |= {f"{prefix}{name}": partial(array_of, read=partial(_bound_of_json, name)) for name in _LIMITS}
+    arguments = read_object(json, {**readers, f"{prefix}labels": partial(array_of, read=string)})
     for name in _LIMITS:
         if (given := arguments.get(f"{prefix}{name}")) is not None:
             flags = f"implicit_{'lower' if name == 'inclusive_min' else 'upper'}_bounds"
@@ -370,28 +371,16 @@ def sole_json(arguments: dict[str, Any]) -> Any:
     return to_json_value(arguments["json"])
 
 
-def _vector_of_json(value: Any, name: str) -> list[Any]:
-    if name == "labels":
-        labels = array_of(value, string)
-        check_labels(labels)
-        return labels
-    return array_of(value, lambda element: _bound_of_json(element, *_LIMITS[name]))
-
-
-def _bound_of_json(value: Any, infinite: str, meaning: int, limits: Interval) -> tuple[int, bool]:
-    """Return a bound, and whether it is implicit: in an array of its own."""
+def _bound_of_json(name: str, value: Any) -> tuple[int, bool]:
+    """Return a bound in the member of a name, and whether it is implicit: in an array of its own."""
+    infinite, meaning, limits = _LIMITS[name]
     implicit = isinstance(value, (list, tuple))
-    if implicit:
-        if len(value) != 1:
-            raise expected("array of size 1 indicating an implicit value", value)
-        value = value[0]
-    if value == infinite:
+    [bound] = array(value, 1) if implicit else [value]
+    if bound == infinite:
         return meaning, implicit
-    what = f'64-bit signed integer or "{infinite}"'
-    try:
-        return integer(int(value) if isinstance(value, str) else value, *limits, what), implicit
-    except ValueError:
-        raise expected(what, value) from None
+    with suppress(ValueError):
+        bound = int(bound) if isinstance(bound, str) else bound
+    return integer(bound, *limits, f'64-bit signed integer or "{infinite}"'), implicit
 
 
 def bounds_to_json(dims: Sequence[Bounds], prefix: str) -> dict[str, Any]:
