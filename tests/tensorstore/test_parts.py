@@ -21,6 +21,8 @@ from tegula.tensorstore.json import (
     integer,
     nested_array,
     pretty,
+    read_number,
+    read_object,
     sound_text,
     take,
     take_members,
@@ -51,6 +53,8 @@ def test_readers_return_values_of_the_expected_kind() -> None:
     assert (take(members, "rank", int64), take(members, "rank", int64)) == (3, None)
     assert take_members({"a": 1.0, "b": 2.0}, {"a": (int64, 1), "b": (int64, 1)}) == {"b": 2}
     assert (integer(3.0, 0, 9), array_of([1, 2.0], int64)) == (3, [1, 2])
+    assert read_object({"b": 2.0, "a": 1}, {"a": int64, "b": int64, "c": int64}) == {"a": 1, "b": 2}
+    assert read_number(np.float32(0.5)) == 0.5
     nested = [[1, 2, 3], [4, 5, 6]]
     assert [nested_array(nested).shape, nested_array(nested, 1).shape, nested_array(7).shape] == [(2, 3), (2,), ()]
     assert nested_array(nested).tolist() == nested
@@ -63,6 +67,8 @@ def test_readers_return_values_of_the_expected_kind() -> None:
         (lambda value: array_of(value, int64), [1, "b"], "position 1"),
         (lambda value: take({"rank": value}, "rank", int64), "a", '"rank"'),
         (nested_array, [[1, 2], [3]], "[3]"),
+        (lambda value: read_object(value, {"a": int64}), {"a": 1, "b": 2}, 'members: "b"'),
+        (read_number, "0.5", "'0.5'"),
         (sound_text, "\ud800", "surrogates"),
     ],
 )

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tegula.indexing import whole
 from tegula.indexing.transform import Affine, OutputMap, Transform, affine, axes_of, composed, extent
-from tegula.runtime.frozen import attribute, computed
+from tegula.runtime.frozen import attribute
 from tegula.tensorstore.constraints import dtypes
 from tegula.tensorstore.constraints.fill_values import as_dtype
 from tegula.tensorstore.constraints.schema import units_through
@@ -43,7 +43,10 @@ class Selection(NamedTuple):
     transform: Transform
     shape: tuple[int, ...]
 
-    size = computed(lambda selection: prod(selection.shape), "The number of elements.")
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return prod(self.shape)
 
     def present(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return what a driver has read in the shape of the view."""

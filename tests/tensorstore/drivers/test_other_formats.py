@@ -171,3 +171,18 @@ def test_transactions(driver: str) -> None:
     assert (grown.shape, array.resolve().result().shape) == ((8,), (6,))
     transaction.abort()
     assert array.resolve().result().shape == (6,)
+
+
+@pytest.mark.parametrize(
+    ("driver", "written", "wrong"), [("zarr1", [["a", "<i2"]], "int16"), ("bcolz", "[('a', '<i2')]", [["a", "<i2"]])]
+)
+def test_data_types_are_read_as_their_format_reads_them(driver: str, written: Any, wrong: Any) -> None:
+    context = ts.Context()
+    base = {"driver": driver, "kvstore": {"driver": "memory"}}
+    array = ts.open({**base, "metadata": {"dtype": written}}, create=True, shape=[3], context=context).result()
+    assert array.dtype == ts.dtype(np.dtype([("a", "<i2")]))
+    array[1] = np.array((5,), [("a", "<i2")])
+    again = ts.open(array.spec().to_json(), context=context).result()
+    assert again.read().result()["a"].tolist() == [0, 5, 0]
+    with pytest.raises(ValueError, match=r'"metadata".*"dtype"'):
+        ts.Spec({**base, "metadata": {"dtype": wrong}})
