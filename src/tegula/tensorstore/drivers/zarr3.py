@@ -181,7 +181,8 @@ class Zarr3Spec(KeyedSpec):
     # --- opening
 
     def completed(self, node: ArrayMetadata) -> ArrayMetadata:
-        _units_in(node.attributes, node.ndim)
+        if _UNITS in node.attributes:
+            _units_in(node.attributes, node.ndim)
         return node
 
     def new_members(
