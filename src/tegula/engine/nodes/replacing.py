@@ -233,7 +233,8 @@ class Replacement:
         with suppress(MetadataError, UnsupportedError):  # a copy of what can't be read
             node = read_metadata(self.store, self.path)
         own = {} if node is None else {**node.documents}
-        keys = [key[len(below) :] for key in self.store.list_prefix(below)]
+        every = (key[len(below) :] for key in self.store.list_prefix(below))
+        keys = [key for key in every if not (self._keep and f"{self._prefix}{key}".startswith(self._keep))]
         nodes = {key: _node_of(key) for key in keys if key not in own}
         members = [key for key, member in nodes.items() if member is not None]
         chunks = [key for key, member in nodes.items() if member is None]
@@ -267,7 +268,7 @@ class Replacement:
 
     def _clear(self, there: Occupant | None, keys: Set[str], nodes: Set[str]) -> None:
         """Delete what is at the final path; if that is no node, only what would be read as part of the new one."""
-        keep = self._keep or (f"{self.path}/" if self.store is self.target else "")
+        keep = tuple(filter(None, [self._keep, f"{self.path}/" if self.store is self.target else ""]))
         delete_occupant(self.target, self.target_path, there, keep=keep)
         if there == "node":
             return
