@@ -24,7 +24,6 @@ one of the two is stored again as a whole.
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable, Iterator, Set
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -177,7 +176,7 @@ class Replacement:
             self._make_in(LocalStore(os.path.join(folder, "new")), "")
         else:
             # inside the old node, so that the next writer removes what a killed one has left; no node has such a name
-            self._make_in(self.target, f"{self._prefix}{JOB_DIRECTORY}-{secrets.token_hex(8)}/new")
+            self._make_in(self.target, f"{self._prefix}{JOB_DIRECTORY}-{os.urandom(8).hex()}/new")
 
     def _make_parents(self) -> None:
         if self._fmt.has_groups and not self._has_parent:

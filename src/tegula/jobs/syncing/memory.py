@@ -19,7 +19,7 @@ all parts are done; what differs from the memory at one moment was then changed 
 from __future__ import annotations
 
 import json
-import secrets
+import os
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -169,7 +169,7 @@ class Memory:
         }  # fmt: skip
         new, kept = dict[str, bytes](), set[str]()
         # what another part writes at the same time, or removes, has other names
-        tag = f"-{secrets.token_hex(4)}" if self.is_shared else ""
+        tag = f"-{os.urandom(4).hex()}" if self.is_shared else ""
         for name, table in zip(_TABLES, (what.sources, what.targets)):
             facts[name] = []
             for part in _cut(table, [piece["first"] for piece in stored[name]]):
