@@ -22,7 +22,6 @@ def calls(act: Any, root: str = "") -> list[tuple[str, str]]:
             seen.append((frame.f_code.co_filename.removeprefix(ROOT), frame.f_code.co_name))
 
     collects, before = gc.isenabled(), sys.getprofile()
-    gc.collect()
     gc.disable()  # garbage of other tests must not count
     sys.setprofile(note)
     try:

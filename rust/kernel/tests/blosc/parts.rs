@@ -73,11 +73,12 @@ fn threads_make_the_same_frame() {
         for (shuffle, block, typesize) in [(1, 0, 2), (0, 0, 2), (2, 300_000, 4), (1, 128, 8)] {
             for parts in [0, 50, 97, 99, 100] {
                 let data = mixed(&contents, parts);
-                for size in [3_000_000, (1 << 20) + 3] {
+                // many blocks for each thread, where it is not the share of noise that decides
+                for size in if parts == 50 { &[3_000_000, (1 << 20) + 3][..] } else { &[(1 << 20) + 3] } {
                     let codec = codec(name, level, shuffle, block, typesize);
-                    let once = encoded(&*codec, &data[..size]);
+                    let once = encoded(&*codec, &data[..*size]);
                     let mut out = vec![1, 2, 3];
-                    codec.encode_by(&data[..size], 3, &mut out).unwrap();
+                    codec.encode_by(&data[..*size], 3, &mut out).unwrap();
                     assert!(out == once, "{name} {shuffle} {block} {typesize} {parts} {size}");
                 }
             }

@@ -39,9 +39,10 @@ impl Random {
     }
 }
 
-/// The seeds of a test: `TEGULA_FUZZ_RUNS` times as many as usual, from `TEGULA_FUZZ_SEED` on.
+/// The seeds of a test: `TEGULA_FUZZ_RUNS` times as many as usual (3, if a whole night is there), from `TEGULA_FUZZ_SEED` on.
 pub fn seeds(usual: u64) -> std::ops::Range<u64> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let nightly = std::env::var("TEGULA_EFFORT").is_ok_and(|effort| effort == "nightly");
     let first = number("TEGULA_FUZZ_SEED").unwrap_or(0);
-    first..first + usual * number("TEGULA_FUZZ_RUNS").unwrap_or(1)
+    first..first + usual * number("TEGULA_FUZZ_RUNS").unwrap_or(if nightly { 3 } else { 1 })
 }
