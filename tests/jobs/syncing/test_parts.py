@@ -191,7 +191,7 @@ def test_what_other_parts_do_between_two_steps_of_one_is_neither_refused_nor_und
 
 
 @given(orders, st.sampled_from(OPTIONS))
-@settings(max_examples=examples(150, slow=True), deadline=None)
+@settings(max_examples=examples(60, slow=True), deadline=None)
 def test_in_whatever_order_parts_work_none_refuses_what_another_writes(order: Order, options: dict[str, Any]) -> None:
     source, group = new_source()
     target = MemoryStore()
@@ -207,7 +207,7 @@ def test_in_whatever_order_parts_work_none_refuses_what_another_writes(order: Or
 
 
 @given(orders, st.tuples(st.integers(0, PARTS - 1), st.integers(0, 150)), st.sampled_from(OPTIONS), st.booleans())
-@settings(max_examples=examples(150, slow=True), deadline=None)
+@settings(max_examples=examples(60, slow=True), deadline=None)
 def test_whenever_a_part_is_killed_the_next_sync_completes_the_target(
     order: Order, crash: tuple[int, int], options: dict[str, Any], as_parts: bool
 ) -> None:
@@ -227,7 +227,7 @@ def test_whenever_a_part_is_killed_the_next_sync_completes_the_target(
 
 
 @given(orders, st.sampled_from(["same", "some", "replaced", "old", "cut"]))
-@settings(max_examples=examples(50, slow=True), deadline=None)
+@settings(max_examples=examples(30, slow=True), deadline=None)
 def test_in_whatever_order_parts_work_they_refuse_what_others_have_changed(order: Order, name: str) -> None:
     source, group = new_source()
     target = MemoryStore()
