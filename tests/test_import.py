@@ -49,6 +49,29 @@ def test_first_use_loads_no_module_that_only_special_cases_need(name: str) -> No
     assert not found & needless
 
 
+@pytest.mark.slow(always=True)
+@pytest.mark.parametrize("command", ["info", "sync"])
+def test_commands_load_no_module_that_only_special_cases_need(tmp_path: Path, command: str) -> None:
+    tegula.create_array(tmp_path / "a", data=[1, 2])
+    words = [command, str(tmp_path / "a"), *([str(tmp_path / "b")] if command == "sync" else [])]
+    found = loaded_by(f"from tegula.cli import main\nsys.argv[1:] = {words}\ntry: main()\nexcept SystemExit: pass")
+    needless = {
+        "asyncio",
+        "csv",
+        "dask",
+        "email",
+        "ml_dtypes",
+        "obstore",
+        "pydantic",
+        "rich",
+        "secrets",
+        "ssl",
+        "xarray",
+    }
+    assert f"tegula.cli.commands.{'listing' if command == 'info' else command}" in found
+    assert not found & needless
+
+
 def test_every_name_comes_from_where_type_checkers_see_it() -> None:
     tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
     seen = {

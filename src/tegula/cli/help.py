@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from typer.core import TyperCommand, TyperGroup
@@ -25,11 +27,42 @@ class _Helpful:
         sentence: str = super().get_short_help_str(10_000)  # type: ignore[misc]
         return sentence
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, of which most need no check."""
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
+            checked = getattr(parameter, "get_runtime_param", None)  # versions of typer before 0.26 need no pydantic
+            if checked is not None and not isinstance(checked, partial):
+                parameter.get_runtime_param = partial(_Unchecked, parameter, checked)
+        return parameters
+
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write the examples."""
         with formatter.section("Examples"):
             for example in EXAMPLES[ctx.command_path.partition(" ")[2]]:
                 formatter.write(f"  {example}\n")
+
+
+class _Unchecked:
+    """A check of a parameter that leaves to typer only what is not of the right type already.
+
+    For these checks typer imports pydantic, which takes as long as everything that a small command does.
+    """
+
+    def __init__(self, parameter: Any, checked: Callable[[], Any]) -> None:
+        self._parameter, self._checked = parameter, checked
+
+    def coerce(self, value: Any, **options: Any) -> Any:
+        """Return the value of the parameter, as the function expects it."""
+        kind, several = self._parameter.type_descriptor, self._parameter.multiple or self._parameter.nargs == -1
+        parser = kind.parameter_info.parser
+        if value is None:
+            return () if several else None
+        if parser is not None:
+            return [*map(parser, value)] if several else parser(value)
+        if type(value) is kind.annotation and not kind.is_ranged:
+            return value
+        return self._checked().coerce(value, **options)
 
 
 class Command(_Helpful, TyperCommand):

@@ -11,16 +11,18 @@ from importlib import import_module
 from importlib.util import find_spec
 from math import prod
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tegula.cli.reporting import print_message
 from tegula.cli.targets import Node
 from tegula.display.markup import printable
 from tegula.errors import TegulaError
-from tegula.extracts.windows import Window
 from tegula.hierarchy.walking import arrays_below, with_known_members
 from tegula.jobs.managing import Done
 from tegula.runtime.quantities import human_bytes, human_seconds
+
+if TYPE_CHECKING:
+    from tegula.extracts.windows import Window
 
 __all__ = ["amounts", "byte_line", "progress_line", "reading_line"]
 

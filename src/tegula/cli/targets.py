@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -15,13 +15,18 @@ from tegula.arrays.array import Array
 from tegula.cli.completion import complete_target
 from tegula.cli.help import ACCESS
 from tegula.cli.values import parse_value
-from tegula.display.tree import group_tree
 from tegula.errors import NotFoundError, UnsupportedError
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open_stored as open_node
+from tegula.runtime.deferred import Later
 from tegula.stores.targets.opening import options_of_both
 from tegula.stores.targets.paths import address_of
 from tegula.tables.table import Table
+
+if TYPE_CHECKING:
+    from tegula.display import tree
+else:
+    tree = Later("tegula.display.tree")
 
 __all__ = [
     "Node",
@@ -158,7 +163,7 @@ def open_target(
 
 def needs_array(group: Group, target: str, command: str) -> UnsupportedError:
     """Return the error of a command that needs an array and got a group, after printing the members of the group."""
-    typer.echo(str(group_tree(group, 1)), err=True)
+    typer.echo(str(tree.group_tree(group, 1)), err=True)
     arrays = [name for name, node in group.members({}) if isinstance(node, Array)]
     if not arrays:
         return UnsupportedError("this is a group, and none of its members is an array", path=target)

@@ -5,19 +5,23 @@ from __future__ import annotations
 import _thread
 import json
 import os
-import secrets
-import socket
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from threading import Lock
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tegula.errors import AlreadyExistsError, ConflictError, MetadataError, TegulaError
 from tegula.formats.documents import load
+from tegula.runtime.deferred import Later
 from tegula.runtime.system import start_of
 from tegula.stores import ABSENT, Generation, Store
 from tegula.stores.capabilities import delete_if
+
+if TYPE_CHECKING:
+    import socket
+else:
+    socket = Later("socket")
 
 __all__ = ["LATEST", "Claim", "Owner", "delete_unchanged", "new_claim", "owner_of"]
 
@@ -81,7 +85,7 @@ def owner_of(raw: bytes) -> Owner:
 
 def new_claim() -> str:
     """Return the name of a new claim of this process."""
-    name = secrets.token_hex(8)
+    name = os.urandom(8).hex()
     _claims[name] = None
     return name
 

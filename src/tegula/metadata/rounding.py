@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import frexp, ldexp
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-_finfo: Any = ml_dtypes.finfo
+from tegula.runtime.deferred import Later
+
+if TYPE_CHECKING:
+    import ml_dtypes
+else:
+    ml_dtypes = Later("ml_dtypes")
 
 __all__ = ["MODES", "FloatFormat", "float_format", "round_big_integers", "round_to_format", "round_to_integers"]
 
@@ -70,7 +74,7 @@ def float_format(dtype: np.dtype[Any]) -> FloatFormat:
     >>> float_format(np.dtype("f2"))
     FloatFormat(precision=11, step=-24, largest=65504.0, smallest=-65504.0, infinite=True, nan=True)
     """
-    info = _finfo(dtype)
+    info: Any = ml_dtypes.finfo(dtype)
     largest = float(info.max)
     unsigned = dtype.name == "float8_e8m0fnu"
     tiny = float(info.smallest_normal if unsigned else info.smallest_subnormal)

@@ -72,16 +72,16 @@ def is_taken(store: Store, path: str) -> bool:
         return True
 
 
-def clear_place(store: Store, path: str, *, keep: str = "") -> None:
+def clear_place(store: Store, path: str, *, keep: str | tuple[str, ...] = "") -> None:
     """Delete the node at a path, or what is left of one: documents and chunks. Without a node, other files stay.
 
-    Keys that start with `keep`, a prefix below the path, stay as well.
+    Keys that start with `keep`, a prefix below the path or several, stay as well.
     """
     delete_occupant(store, path, occupant(store, path), keep=keep)
 
 
 @forgets
-def delete_occupant(store: Store, path: str, there: Occupant | None, *, keep: str = "") -> None:
+def delete_occupant(store: Store, path: str, there: Occupant | None, *, keep: str | tuple[str, ...] = "") -> None:
     """Do what `clear_place` does, where `there` is what `occupant` has returned for the path."""
     if there == "incomplete":
         remove_incomplete(store, path)
@@ -111,13 +111,13 @@ def is_chunk_key(key: str) -> bool:
 
 
 @forgets
-def delete_node(store: Store, path: str, *, keep: str = "") -> None:
+def delete_node(store: Store, path: str, *, keep: str | tuple[str, ...] = "") -> None:
     """Delete a node and everything below it, but nothing beside it.
 
     Members are deleted before their group, and the documents of an array or table before its chunks. So a process that
     is killed midway leaves no array that lacks chunks, and the group can be deleted by another call. Of an implicit
     group only the nodes are deleted: what else is in its directory may belong to another program. Of a symbolic link
-    only the link is deleted. Keys that start with `keep`, a prefix below the path, stay.
+    only the link is deleted. Keys that start with `keep`, a prefix below the path or several, stay.
     """
     # level by level: arrays and tables are deleted, groups are remembered
     levels: list[list[tuple[str, list[str]]]] = []
@@ -164,7 +164,7 @@ def _has_members(node: NodeMetadata | None) -> bool:
     return isinstance(node, GroupMetadata) and node.members is None
 
 
-def _delete_leaf(store: Store, prefix: str, node: NodeMetadata | None, keep: str) -> None:
+def _delete_leaf(store: Store, prefix: str, node: NodeMetadata | None, keep: str | tuple[str, ...]) -> None:
     """Delete an array, a table, a draft, or a node that can't be read: the documents first, then everything else.
 
     The entry point of a draft goes last, since it is what another call finds.
@@ -177,7 +177,7 @@ def _delete_leaf(store: Store, prefix: str, node: NodeMetadata | None, keep: str
     _delete_below(store, prefix, keep)
 
 
-def _delete_group(store: Store, prefix: str, documents: list[str], keep: str) -> None:
+def _delete_group(store: Store, prefix: str, documents: list[str], keep: str | tuple[str, ...]) -> None:
     """Delete a group whose members are deleted; the document that makes the group goes last."""
     for key in reversed(documents):
         store.delete(prefix + key)
@@ -185,8 +185,8 @@ def _delete_group(store: Store, prefix: str, documents: list[str], keep: str) ->
         _delete_below(store, prefix, keep)
 
 
-def _delete_below(store: Store, prefix: str, keep: str) -> None:
-    if keep and keep.startswith(prefix):
+def _delete_below(store: Store, prefix: str, keep: str | tuple[str, ...]) -> None:
+    if any(one.startswith(prefix) for one in ((keep,) if isinstance(keep, str) else keep) if one):
         delete_keys(store, [key for key in store.list_prefix(prefix) if not key.startswith(keep)])
     else:
         delete_prefix(store, prefix)

@@ -24,7 +24,6 @@ one of the two is stored again as a whole.
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable, Iterator, Set
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -177,7 +176,7 @@ class Replacement:
             self._make_in(LocalStore(os.path.join(folder, "new")), "")
         else:
             # inside the old node, so that the next writer removes what a killed one has left; no node has such a name
-            self._make_in(self.target, f"{self._prefix}{JOB_DIRECTORY}-{secrets.token_hex(8)}/new")
+            self._make_in(self.target, f"{self._prefix}{JOB_DIRECTORY}-{os.urandom(8).hex()}/new")
 
     def _make_parents(self) -> None:
         if self._fmt.has_groups and not self._has_parent:
@@ -233,7 +232,8 @@ class Replacement:
         with suppress(MetadataError, UnsupportedError):  # a copy of what can't be read
             node = read_metadata(self.store, self.path)
         own = {} if node is None else {**node.documents}
-        keys = [key[len(below) :] for key in self.store.list_prefix(below)]
+        every = (key[len(below) :] for key in self.store.list_prefix(below))
+        keys = [key for key in every if not (self._keep and f"{self._prefix}{key}".startswith(self._keep))]
         nodes = {key: _node_of(key) for key in keys if key not in own}
         members = [key for key, member in nodes.items() if member is not None]
         chunks = [key for key, member in nodes.items() if member is None]
@@ -267,7 +267,7 @@ class Replacement:
 
     def _clear(self, there: Occupant | None, keys: Set[str], nodes: Set[str]) -> None:
         """Delete what is at the final path; if that is no node, only what would be read as part of the new one."""
-        keep = self._keep or (f"{self.path}/" if self.store is self.target else "")
+        keep = tuple(filter(None, [self._keep, f"{self.path}/" if self.store is self.target else ""]))
         delete_occupant(self.target, self.target_path, there, keep=keep)
         if there == "node":
             return

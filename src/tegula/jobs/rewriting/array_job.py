@@ -148,6 +148,10 @@ class ArrayJob:
         """Return whether a node may replace another; in a group that is new there is none."""
         return self.run.overwrite and not (name and self.layout.fmt.has_groups)
 
+    def kept(self, name: str) -> str:
+        """Return a prefix that stays when a node is replaced value by value."""
+        return ""
+
     def has_parent(self, name: str) -> bool:
         """Return whether this conversion has created the parent group of a node, or its caller does so."""
         return self.run.in_group or (bool(name) and name.rpartition("/")[0] in self._made)
@@ -286,9 +290,8 @@ class ArrayJob:
             if not made.left and made.target is None:
                 made.target = publishing()
             return
-        with replacing(
-            store, path, fmt, self.replaces(name), "lazy", reserved=True, has_parent=has_parent
-        ) as replacement:
+        options: dict[str, Any] = {"reserved": True, "has_parent": has_parent, "keep": self.kept(name)}
+        with replacing(store, path, fmt, self.replaces(name), "lazy", **options) as replacement:
             made = Making(replacement.store, replacement.path)
             created = planned.allowed | {"filled": False, **replacement.options}
             if early or fmt.new_draft is not None:

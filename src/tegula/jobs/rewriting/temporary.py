@@ -9,7 +9,6 @@ In other stores it lies below a name of that kind in the target's prefix, and is
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Any
@@ -67,7 +66,7 @@ def temporary_array(
             inner: Store = LocalStore(stack.enter_context(_directory(folder)))
             name = "array"
         else:
-            inner, name = parent, f"{inside}/{HIDDEN}{secrets.token_hex(8)}.tmp".strip("/")
+            inner, name = parent, f"{inside}/{HIDDEN}{os.urandom(8).hex()}.tmp".strip("/")
             stack.callback(_delete, inner, name)
         yield new_array_of(inner, name, fmt, metadata, False, reserved=True, has_parent=True)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import replace
 from math import prod
@@ -14,7 +14,9 @@ import numpy as np
 from tegula import engine
 from tegula.arrays.array import Array
 from tegula.engine.copying.chunks import copier_of
+from tegula.engine.documents.finding import SYNC_DIRECTORY
 from tegula.engine.nodes.creating import read_back
+from tegula.engine.nodes.deleting import remove_incomplete
 from tegula.engine.reading.remote import delete_keys
 from tegula.engine.stored.misplaced import refuse_misplaced
 from tegula.errors import ConflictError
@@ -29,7 +31,6 @@ from tegula.jobs.rewriting.report import ConvertedArray
 from tegula.jobs.rewriting.rules import Rules
 from tegula.jobs.rewriting.work import parts_of
 from tegula.jobs.syncing.changes import (
-    ANY_DOCUMENTS,
     Change,
     attribute_changes,
     change_of,
@@ -39,15 +40,16 @@ from tegula.jobs.syncing.changes import (
     listed_target,
     states_now,
 )
-from tegula.jobs.syncing.memory import Memory, Remembered
+from tegula.jobs.syncing.memory import ANY_DOCUMENTS, Memory, OvertakenError, Remembered
 from tegula.jobs.syncing.report import SyncedArray, SyncReport
-from tegula.jobs.syncing.states import Table, are_in, as_table, boxes_of, no_chunks, within
+from tegula.jobs.syncing.states import States, Table, are_in, as_table, boxes_of, no_chunks, within
 from tegula.jobs.syncing.work import Syncing
 from tegula.metadata.chunk_grids import cells, regular_grid
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.runtime.frozen import replace as replace_metadata
 from tegula.runtime.quantities import counted
 from tegula.stores import Store
+from tegula.stores.capabilities import Renaming
 from tegula.stores.targets.paths import location_of
 
 __all__ = ["OverwritingError", "SyncJob", "refusal", "would_overwrite"]
@@ -59,6 +61,7 @@ _LEAST: Final = 2**6  # chunks in a batch
 _MOST: Final = 2**16
 _BOXES: Final = 1000  # in the report of an array
 _NAMED: Final = 5  # nodes that an error names
+_ALONE: Final = "undivided"  # in the facts of a piece: one part does the array alone
 
 
 class OverwritingError(ConflictError):
@@ -116,7 +119,7 @@ class SyncJob(ArrayJob):
         self.unfinished: dict[str, tuple[int, Array, Prepared]] = {}
         self.pieces_found: dict[str, tuple[bool, Piece]] = {}
         self.before_change: Callable[[], None] = lambda: None
-        self._replaced = set[str]()  # arrays that take the place of another node
+        self._replaced: Change | None = None  # in a copy of this object for one array: what it takes the place of
 
     def array(
         self, source: Array, name: str, select: Any = None, *notes: str
@@ -144,36 +147,83 @@ class SyncJob(ArrayJob):
 
     def replaces(self, name: str) -> bool:
         """Return whether an array takes the place of another node."""
-        return name in self._replaced
+        return self._replaced is not None
 
     def entry(self, source: Array, prepared: Prepared) -> ConvertedArray:
         """Sync an array, or in a dry run say what that would do."""
         refuse_misplaced(source.stored)
-        name, path = prepared.name, self.path_of(prepared.name)
+        name, run = prepared.name, self.run
         if prepared.mode == "copy" and not copies_whole_chunks(source, prepared):
             prepared = replace(prepared, mode="rewrite")
-        change = change_of(source, prepared, self.store, path)
-        made = self._entry(source, prepared, change)
-        if self.run.dry_run:
-            self.pieces_found[name] = not change.is_nothing, self._piece(source, prepared, change)
-        else:
-            if change.overwritten and not self.force:
-                raise would_overwrite(" and ".join(change.overwritten), location_of(self.store, path))
+        piece = None if run.plan is None else run.plan.pieces.get(name)
+        number, parts = run.ledger.part
+        if piece is None or not piece.source.get(_ALONE):
+            made = self._shared(source, prepared, piece)
+        elif piece.first % parts == number - 1:
+            alone = copy(self)  # nothing is recorded: no other process can know where a new array is made
+            alone.run = replace(run, ledger=UNRECORDED, plan=None)
+            made = alone._synced(source, prepared, piece)
+            run.ledger.complete(piece)
+        else:  # what is there now says nothing
+            change = change_of(source, prepared, self.store, self.path_of(name))
             if not change.is_nothing:
-                self.before_change()
-            if change.action == "replaced":
-                made = self._replace(source, prepared, change, made)
-            elif not change.is_nothing:
-                made = self._transfer(source, prepared, change, made)
-            elif not change.is_remembered:  # it was found equal
-                change.memory.write(change.known)
-            if self.run.verify and made.verified is None and name not in self.unfinished:
-                made = replace(made, verified=self._equal(source, prepared))
-                if not made.verified:  # by times and sizes alone nothing has changed
-                    change.memory.doubt()
+                self.unfinished[name] = 1, source, prepared
+            made = replace(self._entry(source, prepared, change), overwritten=())
         with self._lock:
             self.synced[name] = made
         return entry_of(prepared.draft, name, before=0, notes=prepared.notes)
+
+    def _shared(self, source: Array, prepared: Prepared, piece: Piece | None) -> SyncedArray:
+        """Sync an array; look again whenever another part has noted something meanwhile, as each does a few times."""
+        while True:
+            with suppress(OvertakenError):
+                return self._synced(source, prepared, piece)
+
+    def _synced(self, source: Array, prepared: Prepared, piece: Piece | None) -> SyncedArray:
+        """Sync an array with what is there now, in the units of a `piece` if there is a plan."""
+        name, path, plan = prepared.name, self.path_of(prepared.name), self.run.plan
+        change = change_of(source, prepared, self.store, path, is_shared=plan is not None)
+        made = self._entry(source, prepared, change)
+        if self.run.dry_run:
+            self.pieces_found[name] = not change.is_nothing, self._piece(source, prepared, change)
+            return made
+        if change.overwritten and not self.force:
+            raise would_overwrite(" and ".join(change.overwritten), location_of(self.store, path))
+        if change.is_nothing:
+            if not change.is_remembered:  # it was found equal
+                change.memory.write(change.known)
+        else:
+            self._check_planned(source, change, piece)
+            self.before_change()
+            act = self._replace if change.action == "replaced" else self._transfer
+            made = act(source, prepared, change, made)
+        if self.run.verify and made.verified is None and name not in self.unfinished:
+            made = replace(made, verified=self._equal(source, prepared))
+            if not made.verified:  # by times and sizes alone nothing has changed
+                change.memory.doubt()
+        return made
+
+    def _check_planned(self, source: Array, change: Change, piece: Piece | None) -> None:
+        """Refuse to do as a part what is not in the plan.
+
+        Raises
+        ------
+        ConflictError
+            If the source, or what there is to do, has changed since the units were planned.
+        """
+        if piece is not None and piece.source["state"] == change.seen:
+            if self.run.plan is None:
+                return
+            if not change.is_undivided and not (change.overwritten and self._is_completed(piece)):
+                return
+            raise ConflictError("others have changed the array since its units were planned", path=change.location)
+        if piece is not None or self.run.plan is not None:
+            raise ConflictError("the source has changed since its units were planned", path=source.location)
+
+    def _is_completed(self, piece: Piece) -> bool:
+        """Return whether the parts have completed an array, as it is recorded now."""
+        self.run.ledger.read()
+        return self.run.ledger.completed(piece.first) is not None
 
     # --- what differs
 
@@ -216,35 +266,52 @@ class SyncJob(ArrayJob):
     # --- an array that is replaced as a whole
 
     def _replace(self, source: Array, planned: Prepared, change: Change, made: SyncedArray) -> SyncedArray:
-        """Make an array anew, in the place of another node; one of several parts does that alone."""
-        path, run = self.path_of(planned.name), self.run
-        with self._lock:
-            self._replaced.add(planned.name)
-        piece = self._piece(source, planned, change)
-        number, parts = run.ledger.part
-        if piece.first % parts != number - 1:
-            self.unfinished[planned.name] = 1, source, planned
-            return made
-        alone = copy(self)  # nothing is recorded: no other process can know where the new array is made
-        alone.run = replace(run, ledger=UNRECORDED, plan=None)
+        """Make an array anew, in the place of another node."""
+        path, alone = self.path_of(planned.name), copy(self)
+        alone._replaced = change
         done = alone._converted(source, planned)
         node = engine.read_metadata(self.store, path)
         assert isinstance(node, ArrayMetadata)
-        targets = listed_target(planned.draft.stored)
-        known = Remembered(change.described, change.wanted, (digest_of_documents(node),), node.shape, True, change.now)
-        Memory(self.store, path).write(replace(known, targets=targets))
-        run.ledger.complete(piece)
+        memory = Memory(self.store, path)
+        known = memory.read()
+        if known is None or not known.is_complete:  # its values were copied
+            known = self._remembered(change, listed_target(planned.draft.stored))
+        memory.write(replace(known, documents=(digest_of_documents(node),), shape=node.shape))
         sizes: dict[str, Any] = {"nbytes_read": done.nbytes_before, "nbytes_written": done.nbytes_after}
         return replace(made, chunks_written=done.chunks_stored, verified=done.verified, **sizes)
 
+    @staticmethod
+    def _remembered(change: Change, targets: States) -> Remembered:
+        """Return what is to be remembered of an array that was made anew, but for its documents."""
+        shape = change.planned.draft.shape
+        return Remembered(change.described, change.wanted, (ANY_DOCUMENTS,), shape, True, change.now, targets)
+
     @contextmanager
     def _making(self, planned: Prepared) -> Iterator[Making]:
-        """Do as for every conversion; the new array says itself that a sync has made it, before it is in its place."""
+        """Do as for every conversion.
+
+        The new array says itself what it was made of, before it is in its place. Where it gets there value by value,
+        the memory of the old node says from the beginning that what is there is about to be deleted.
+        """
+        change, path = self._replaced, self.path_of(planned.name)
+        assert change is not None
+        empty = no_chunks(planned.draft.ndim)
+        left = Remembered(documents=(ANY_DOCUMENTS,), shape=planned.draft.shape, sources=empty, targets=empty)
         with super()._making(planned) as made:
+            is_beside = (made.store, made.path) != (self.store, path)
+            if not is_beside:
+                change.memory.write(left)
             yield made
-            empty = no_chunks(planned.draft.ndim)
-            known = Remembered(documents=(ANY_DOCUMENTS,), shape=planned.draft.shape, sources=empty, targets=empty)
-            Memory(made.store, made.path).write(known)
+            if is_beside and isinstance(self.store, Renaming):  # where files keep their states
+                metadata = replace_metadata(planned.metadata, documents={})
+                new = engine.stored_array(made.store, made.path, metadata, **planned.allowed)
+                Memory(made.store, made.path).write(self._remembered(change, listed_target(new)))
+            if is_beside:
+                change.memory.write(left)
+
+    def kept(self, name: str) -> str:
+        """Return a prefix that stays when a node is replaced value by value: that of the memory."""
+        return f"{self.path_of(name)}/{SYNC_DIRECTORY}/".lstrip("/")
 
     # --- an array of which chunks are transferred
 
@@ -253,8 +320,10 @@ class SyncJob(ArrayJob):
         path, memory = self.path_of(planned.name), change.memory
         target = planned.draft.stored
         known = replace(change.known, described=change.described, shape=change.known.shape or target.metadata.shape)
-        if change.documents:
+        if change.documents and ANY_DOCUMENTS not in known.documents:
             known = replace(known, documents=(*known.documents, ANY_DOCUMENTS))
+        if change.is_left:
+            remove_incomplete(self.store, path)
         known = self._cut(planned, change, known, path)
         total = {"read": 0, "written": 0}
         with source_of(source, "longer"):  # compared with the store before the documents are written
@@ -266,6 +335,8 @@ class SyncJob(ArrayJob):
         node = engine.read_metadata(self.store, path)
         assert isinstance(node, ArrayMetadata)
         targets = known.targets.where(~are_in(known.targets.coords, change.outside))
+        unknown = targets.coords[targets.states == 0]  # for example deleted by another part, or before a kill
+        targets = targets.changed(unknown, states_now(target, unknown))
         known = replace(known, targets=targets, is_complete=True, sources=change.now, shape=node.shape)
         memory.write(replace(known, wanted=change.wanted, documents=(digest_of_documents(node),)))
         engine.forget(self.store, target.prefix)
@@ -276,7 +347,7 @@ class SyncJob(ArrayJob):
     def _cut(self, planned: Prepared, change: Change, known: Remembered, path: str) -> Remembered:
         """Cut the array that is there to the lengths of the new one, if it is longer."""
         node, shape = change.node, planned.draft.shape
-        if not isinstance(node, ArrayMetadata) or all(new >= old for new, old in zip(shape, node.shape)):
+        if not isinstance(node, ArrayMetadata) or not change.is_cut:
             return known
         # the chunks at and beyond the new edge are about to change
         touched = np.concatenate([change.todo, change.gone, change.outside])
@@ -297,10 +368,9 @@ class SyncJob(ArrayJob):
         assert isinstance(work, Syncing)
         copies = planned.mode == "copy"
         units = copier_of(source.stored, target).units if copies else target
-        divided = self.run.ledger.lasts
         most = (
             len(change.todo) + len(change.gone)
-            if divided
+            if memory.is_shared
             else max(_LEAST, min(_MOST, _BATCH_BYTES // max(1, units.chunk_nbytes)))
         )
         left = _Left(change)
@@ -336,16 +406,15 @@ class SyncJob(ArrayJob):
         return known
 
     def _piece(self, source: Array, planned: Prepared, change: Change) -> Piece:
-        """Return the units of an array: those of the plan if there is one; an array that is replaced is one unit."""
-        if self.run.plan is None:
+        """Return the units of an array: those of the plan if there is one."""
+        if self.run.plan is not None:
+            return self.run.plan.pieces[planned.name]
+        facts: dict[str, Any] = {"state": change.seen}
+        if self.run.dry_run and change.is_undivided:
             whole = regular_grid(tuple(max(1, length) for length in planned.draft.shape))
-            is_replaced = change.action == "replaced"
-            grid = whole if is_replaced else unit_grid(source, planned.axes, planned.draft, self.run.max_memory)
-            return Piece(planned.name, planned.draft.shape, grid, source={"state": change.seen})
-        found = self.run.plan.pieces.get(planned.name)
-        if found is None or found.source["state"] != change.seen:
-            raise ConflictError("the source has changed since its units were planned", path=source.location)
-        return found
+            return Piece(planned.name, planned.draft.shape, whole, source={**facts, _ALONE: True})
+        grid = unit_grid(source, planned.axes, planned.draft, self.run.max_memory)
+        return Piece(planned.name, planned.draft.shape, grid, source=facts)
 
     def _show(self, planned: Prepared, done: int, number: int) -> None:
         if self.run.progress is not None:
@@ -381,7 +450,8 @@ class SyncJob(ArrayJob):
         fmt, metadata = self.layout.fmt, planned.metadata
         if not change.documents:
             return
-        memory.write(known)
+        if not (memory.is_shared and memory.expects_documents):
+            memory.write(known)
         if metadata.dense:  # such a format counts the bytes of its chunks
             counted = replace_metadata(metadata, stored_nbytes=planned.draft.stored.amount_stored()[1], documents={})
             metadata = read_back(fmt, counted, path)

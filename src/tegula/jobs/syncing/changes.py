@@ -24,7 +24,7 @@ from tegula.errors import TegulaError
 from tegula.jobs.plans import digest
 from tegula.jobs.rewriting.array_job import Prepared
 from tegula.jobs.rewriting.work import same_fill
-from tegula.jobs.syncing.memory import Memory, Remembered
+from tegula.jobs.syncing.memory import ANY_DOCUMENTS, Memory, Remembered
 from tegula.jobs.syncing.states import States, Table, are_in, as_table, differences, listed, no_chunks, within
 from tegula.jobs.units import selected
 from tegula.metadata.chunk_grids import ChunkGrid, cells
@@ -32,10 +32,10 @@ from tegula.metadata.json_values import equal_json
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
 from tegula.stores import Store
 from tegula.stores.capabilities import StateListing, state_in
+from tegula.stores.targets.paths import location_of
 from tegula.tables.columns import ORDER
 
 __all__ = [
-    "ANY_DOCUMENTS",
     "OTHER_ATTRIBUTES",
     "Action",
     "Change",
@@ -53,8 +53,6 @@ __all__ = [
 
 Action = Literal["new", "changed", "same", "replaced"]
 Coords = tuple[int, ...]
-ANY_DOCUMENTS: Final = "*"
-"""Stands among the digests of documents for those that a sync was about to write."""
 OTHER_ATTRIBUTES: Final = "attributes of the group that others have written"
 _OTHER_DOCUMENTS: Final = "documents that others have changed"
 _NAMED: Final = 3  # chunks that a message names
@@ -66,15 +64,25 @@ def digest_of_documents(node: NodeMetadata) -> str:
     return digest(repr(sorted(node.documents.items())).encode())
 
 
-def change_of(source: Array, planned: Prepared, store: Store, path: str) -> Change:
-    """Find out what a sync does with an array, by one listing of each side."""
-    draft, memory = planned.draft.stored, Memory(store, path)
+def change_of(source: Array, planned: Prepared, store: Store, path: str, *, is_shared: bool = False) -> Change:
+    """Find out what a sync does with an array, by one listing of each side.
+
+    What looks as if others had changed it may be what another part was writing, if parts share the array: it counts
+    only if the memory stays the same from before one looks at the target until afterwards.
+    """
+    draft, memory = planned.draft.stored, Memory(store, path, is_shared=is_shared)
     tasks: list[Callable[[], Any]] = [
         memory.read, partial(_node_at, store, path), partial(listed, source.stored), partial(listed_target, draft),
     ]  # fmt: skip
     # several requests at once where these take long
     found = gather(lambda task: task(), tasks, max(source.store.concurrency, store.concurrency))
-    return Change(source, planned, memory, *found)
+    change = Change(source, planned, memory, *found)
+    is_sure = not is_shared
+    while change.overwritten and not is_sure:
+        found = [task() for task in tasks]  # the memory comes first
+        change = Change(source, planned, memory, *found)
+        is_sure = memory.is_current()
+    return change
 
 
 def copies_whole_chunks(source: Array, planned: Prepared) -> bool:
@@ -169,17 +177,28 @@ def is_node(store: Store, path: str) -> bool:
 
 
 def foreign_at(store: Store, path: str) -> str:
-    """Return what others have made or changed at or below a path of the target; ``""`` if that is nothing."""
-    found = Memory(store, path).read()
+    """Return what others have made or changed at or below a path of the target; ``""`` if that is nothing.
+
+    Another part of the sync may delete the node at the same time: its memory, which says so, is the last that goes.
+    """
+    memory = Memory(store, path, is_shared=True)
+    while what := _foreign_in(memory, store, path):
+        if memory.is_current():
+            break
+    return what
+
+
+def _foreign_in(memory: Memory, store: Store, path: str) -> str:
+    found = memory.read()
     if found is None:
-        return "a node that no sync has made"
+        return "a node that no sync has made" if is_node(store, path) else ""
+    if not found.is_complete:
+        return ""
     try:
         node = engine.read_metadata(store, path)
     except TegulaError:
         return "a node that others have changed"
     if isinstance(node, ArrayMetadata):
-        if not found.is_complete:
-            return ""
         if _has_other_documents(node, found):
             return _OTHER_DOCUMENTS
         with suppress(TegulaError):
@@ -187,7 +206,7 @@ def foreign_at(store: Store, path: str) -> str:
             if there.coords.shape[1] == found.targets.coords.shape[1]:
                 return " and ".join(_named(differences(there, found.targets), found))
         return _OTHER_DOCUMENTS
-    if node is not None and found.is_complete and digest_of_attributes(node.attributes) not in found.documents:
+    if node is not None and digest_of_attributes(node.attributes) not in found.documents:
         return OTHER_ATTRIBUTES
     prefix = f"{path}/" if path else ""
     members = [child[:-1] for child in children(store, prefix) if is_node(store, child[:-1])]
@@ -272,6 +291,28 @@ class Change:
     def is_nothing(self) -> bool:
         """Whether source and target are in step."""
         return self.action == "same"
+
+    @property
+    def location(self) -> str:
+        """Where the target is, for messages."""
+        return location_of(self.memory.store, self.planned.draft.path)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the array that is there is longer than the new one along some axis."""
+        old, new = self.node, self.planned.draft.shape
+        return isinstance(old, ArrayMetadata) and any(after < before for before, after in zip(old.shape, new))
+
+    @property
+    def is_left(self) -> bool:
+        """Whether there may be parts of another node, as a sync leaves them that is killed when it replaces one."""
+        found = self.found
+        return self.action == "new" and found is not None and found.described != self.described
+
+    @property
+    def is_undivided(self) -> bool:
+        """Whether one of several parts has to do it alone, since it deletes what others may be writing."""
+        return self.action == "replaced" or self.is_cut or self.is_left
 
     @property
     def seen(self) -> str:

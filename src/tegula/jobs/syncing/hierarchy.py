@@ -12,16 +12,18 @@ from tegula import engine
 from tegula.arrays.array import Array
 from tegula.engine.documents.finding import SYNC_DIRECTORY, children
 from tegula.engine.nodes.deleting import delete_node
+from tegula.engine.reading.remote import delete_prefix
 from tegula.errors import ConflictError, NotFoundError, TegulaError, UnsupportedError
 from tegula.hierarchy.consolidating import has_consolidated
 from tegula.hierarchy.group import Group
 from tegula.jobs.rewriting.hierarchy import Job
 from tegula.jobs.syncing.array_job import OverwritingError, SyncJob, would_overwrite
 from tegula.jobs.syncing.changes import OTHER_ATTRIBUTES, attribute_changes, digest_of_attributes, foreign_at, is_node
-from tegula.jobs.syncing.memory import Memory, Remembered
+from tegula.jobs.syncing.memory import ANY_DOCUMENTS, Memory, OvertakenError, Remembered
 from tegula.jobs.syncing.states import no_chunks
 from tegula.metadata.nodes import GroupMetadata
 from tegula.runtime.frozen import replace as frozen_replace
+from tegula.stores.capabilities import is_link
 from tegula.stores.targets.paths import location_of
 from tegula.tables.columns import ORDER
 from tegula.tables.table import Table
@@ -160,15 +162,23 @@ class Syncing(Job):
         store, path, fmt = self._store, self._arrays.path_of(name), self._layout.fmt
         if not fmt.has_groups and not (table and fmt.has_tables):
             return super()._new_container(name, attributes, table)
-        memory = Memory(store, path)
-        known = memory.read()
-        try:
-            node = engine.read_metadata(store, path)
-        except TegulaError:
-            node = None
-            known = known or Remembered()  # `create_node` says what is wrong
-        if isinstance(node, GroupMetadata) and node.format == fmt.name:
-            return self._kept_group(name, path, node, attributes, memory, known)
+        while True:
+            memory = Memory(store, path, is_shared=self._run.plan is not None)
+            known = memory.read()
+            try:
+                node = engine.read_metadata(store, path)
+            except TegulaError:
+                node = None
+                known = known or Remembered()  # `create_node` says what is wrong
+            if not isinstance(node, GroupMetadata) or node.format != fmt.name:
+                break
+            there, wanted = _own(node.attributes), _own(attributes)
+            differs = bool(attribute_changes(there, wanted))
+            is_foreign = differs and (known is None or digest_of_attributes(there) not in known.documents)
+            if is_foreign and memory.is_shared and not memory.is_current():
+                continue  # another part was writing
+            with suppress(OvertakenError):
+                return self._kept_group(name, path, node, attributes, memory, known, is_foreign=is_foreign)
         if node is not None:
             self._barred.append(f"{name}/".lstrip("/"))
             self._overwrite(name, foreign_at(store, path))
@@ -178,14 +188,14 @@ class Syncing(Job):
                     path=location_of(store, path),
                 )
             self._barred.pop()
-            self._mark()
-            if not self._run.dry_run:
-                delete_node(store, path)
+            self._remove(path)
         self.groups[name] = "new"
         self._mark()
+        if not self._run.dry_run:  # from the beginning, so that a group without attributes is known, too
+            Memory(store, path).write(_remembered({}, _own(attributes)))
         made = super()._new_container(name, attributes, table)
         if made is not None:
-            self._remember(Memory(store, path), attributes)
+            Memory(store, path).write(_remembered(_own(attributes)))
         return made
 
     def _kept_group(
@@ -196,13 +206,14 @@ class Syncing(Job):
         attributes: dict[str, Any],
         memory: Memory,
         known: Remembered | None,
+        *,
+        is_foreign: bool,
     ) -> GroupMetadata | None:
-        there = {key: value for key, value in node.attributes.items() if key != ORDER}
-        wanted = {key: value for key, value in attributes.items() if key != ORDER}
+        there, wanted = _own(node.attributes), _own(attributes)
         differs = bool(attribute_changes(there, wanted))
         if has_consolidated(self._store, path, node):
             self._had_consolidated.add(name)
-        if differs and (known is None or digest_of_attributes(there) not in known.documents):
+        if is_foreign:
             try:
                 self._overwrite(name, OTHER_ATTRIBUTES)
             except OverwritingError:
@@ -217,12 +228,8 @@ class Syncing(Job):
             kept = {key: value for key, value in node.attributes.items() if key == ORDER}
             node = engine.update_documents(self._store, path, node, lambda new: replace_attributes(new, wanted | kept))
         if known is None or differs or known.documents != (digest_of_attributes(wanted),):
-            self._remember(memory, wanted)
+            memory.write(_remembered(wanted))
         return node
-
-    @staticmethod
-    def _remember(memory: Memory, attributes: Mapping[str, Any]) -> None:
-        memory.write(_remembered({key: value for key, value in attributes.items() if key != ORDER}))
 
     # --- what only the target has
 
@@ -236,22 +243,43 @@ class Syncing(Job):
             prefix = f"{path}/" if path else ""
             for child in children(self._store, prefix):
                 below = f"{name}/{child[len(prefix) : -1]}".lstrip("/")
-                if below not in seen and is_node(self._store, child[:-1]):
+                if below not in seen and (is_node(self._store, child[:-1]) or self._is_left(child[:-1])):
                     self.extra.append(below)
         for name in self.extra if self._delete else ():
             path = self._arrays.path_of(name)
             with suppress(OverwritingError):
                 self._overwrite(name, foreign_at(self._store, path))
-                self._mark()
-                if not self._run.dry_run:
-                    delete_node(self._store, path)
+                self._remove(path)
                 self.deleted.append(name)
+
+    def _is_left(self, path: str) -> bool:
+        """Return whether there is what a sync has left of a node that is to be deleted, when it was killed."""
+        found = Memory(self._store, path).read() if self._delete else None
+        return found is not None and not found.is_complete
+
+    def _remove(self, path: str) -> None:
+        """Delete a node; its memory says so from the beginning, and goes last."""
+        self._mark()
+        if self._run.dry_run:
+            return
+        memory, prefix = Memory(self._store, path), f"{path}/" if path else ""
+        if is_link(self._store, prefix) or memory.read() is None:
+            delete_node(self._store, path)
+            return
+        memory.write(Remembered(documents=(ANY_DOCUMENTS,)))
+        delete_node(self._store, path, keep=f"{prefix}{SYNC_DIRECTORY}/")
+        delete_prefix(self._store, f"{prefix}{SYNC_DIRECTORY}/")
 
 
 def replace_attributes(metadata: GroupMetadata, attributes: Mapping[str, Any]) -> GroupMetadata:
     """Return the metadata of a group with other attributes."""
     made: GroupMetadata = frozen_replace(metadata, attributes={**attributes})
     return made
+
+
+def _own(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a group without the order of columns, which is no part of them."""
+    return {name: value for name, value in attributes.items() if name != ORDER}
 
 
 def _remembered(*attributes: Mapping[str, Any]) -> Remembered:

@@ -9,13 +9,19 @@ It is kept below `SYNC_DIRECTORY` in the node, which no reader of the node needs
 A piece has the coordinates of up to 98,304 chunks as differences to the chunk before, compressed, and eight bytes for
 the state of each. Pieces are named by their contents. They are written before ``node.json`` names them, and those that
 are the same as before are not written again; so a process that is killed leaves what was remembered before.
+
+A sync without parts has the target for itself. Several parts may work on one node: each writes the memory on condition
+that it still is as this part has read it, and otherwise looks at the node again. So no part can undo what another has
+noted. Before any part changes a chunk, the memory says of this chunk that it is about to be written, until the units of
+all parts are done; what differs from the memory at one moment was then changed by others.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -26,13 +32,17 @@ import numpy as np
 from tegula.engine.concurrency.pool import gather
 from tegula.engine.documents.finding import SYNC_DIRECTORY
 from tegula.engine.reading.remote import delete_keys
-from tegula.errors import MetadataError
+from tegula.errors import ConflictError, MetadataError
 from tegula.formats.documents import load
 from tegula.jobs.plans import digest, is_count
 from tegula.jobs.syncing.states import States, no_chunks
-from tegula.stores import Store
+from tegula.stores import ABSENT, Generation, Store
+from tegula.stores.capabilities import unchanged
 
-__all__ = ["Memory", "Remembered"]
+__all__ = ["ANY_DOCUMENTS", "Memory", "OvertakenError", "Remembered"]
+
+ANY_DOCUMENTS: Final = "*"
+"""Stands among the digests of documents for those that a sync was about to write."""
 
 _VERSION: Final = 1
 _PIECE: Final = 2**16  # chunks in a piece
@@ -71,8 +81,19 @@ class Remembered:
     targets: States = field(default_factory=lambda: no_chunks(0))
 
 
+class OvertakenError(ConflictError):
+    """Another part of a sync has written the memory of a node since this part has read it."""
+
+
 class Memory:
     """The memory of one node of a mirror.
+
+    Parameters
+    ----------
+    store, path : Store, str
+        Where the node is.
+    is_shared : bool
+        Whether other processes may write it at the same time: the parts of a sync.
 
     Examples
     --------
@@ -83,34 +104,47 @@ class Memory:
     (3,)
     """
 
-    def __init__(self, store: Store, path: str) -> None:
-        self.store = store
+    def __init__(self, store: Store, path: str, *, is_shared: bool = False) -> None:
+        self.store, self.is_shared = store, is_shared
         self._prefix = f"{path}/{SYNC_DIRECTORY}/".lstrip("/")
-        self._stored: dict[str, list[Any]] = {name: [] for name in _TABLES}  # the pieces that are stored
+        self._key = f"{self._prefix}node.json"
+        self._facts: dict[str, Any] = {}  # as they are stored, if they can be read
+        self._generation: Generation = ABSENT  # of the facts, if it is shared
 
     def read(self) -> Remembered | None:
         """Return what is remembered; ``None`` if that is nothing, or can't be read."""
         for _ in range(_RETRIES):  # a piece that is gone belongs to tables that others have replaced
-            raw = self.store.get(f"{self._prefix}node.json")
+            self._facts = {}  # damaged pieces are written again
+            if self.is_shared:
+                raw, self._generation = self.store.get(self._key, with_generation=True)
+            else:
+                raw = self.store.get(self._key)
             if raw is None:
                 return None
             try:
-                facts = load(raw, f"{self._prefix}node.json")
+                facts = load(raw, self._key)
             except MetadataError:
                 return None
             if not _is_memory(facts):
                 return None
-            self._stored = {name: facts[name] for name in _TABLES}
             with suppress(_GoneError):
                 ndim = len(facts["shape"])
-                sources, targets = (self._table(name, ndim) for name in _TABLES)
+                sources, targets = (self._table(facts[name], name, ndim) for name in _TABLES)
+                self._facts = facts
                 plain = facts["described"], facts["wanted"], tuple(facts["documents"]), tuple(facts["shape"])
                 return Remembered(*plain, facts["complete"], sources, targets)
-            self._stored = {name: [] for name in _TABLES}  # damaged pieces are written again
         return None
 
-    def _table(self, name: str, ndim: int) -> States:
-        pieces = self._stored[name]
+    def is_current(self) -> bool:
+        """Return whether a shared memory is still as it was read or written here."""
+        return unchanged(self.store, self._key, self._generation)
+
+    @property
+    def expects_documents(self) -> bool:
+        """Whether what is stored says that the documents are about to be written."""
+        return ANY_DOCUMENTS in self._facts.get("documents", ())
+
+    def _table(self, pieces: Sequence[Mapping[str, Any]], name: str, ndim: int) -> States:
         keys = [f"{self._prefix}{name}-{piece['digest']}" for piece in pieces]
         values = gather(self.store.get, keys, self.store.concurrency)
         tables = [_unpacked(raw, piece["digest"], ndim) for raw, piece in zip(values, pieces)]
@@ -120,30 +154,65 @@ class Memory:
         return States(*(np.concatenate(column) for column in columns))
 
     def write(self, what: Remembered) -> None:
-        """Remember a node: the new pieces, then the list of all, and last the removal of old pieces."""
-        old = {f"{self._prefix}{name}-{piece['digest']}" for name in _TABLES for piece in self._stored[name]}
+        """Remember a node: the new pieces, then the list of all, and last the removal of old pieces.
+
+        Raises
+        ------
+        OvertakenError
+            If the memory is shared, and is not as it was read or written here: nothing is remembered.
+        """
+        stored = {name: self._facts.get(name, ()) for name in _TABLES}
+        old = {f"{name}-{_digest_in(one['digest'])}": one["digest"] for name in _TABLES for one in stored[name]}
         facts: dict[str, Any] = {
             "version": _VERSION, "described": what.described, "wanted": what.wanted, "documents": [*what.documents],
             "shape": [*what.shape], "complete": what.is_complete,
         }  # fmt: skip
-        new = dict[str, bytes]()
+        new, kept = dict[str, bytes](), set[str]()
+        # what another part writes at the same time, or removes, has other names
+        tag = f"-{os.urandom(4).hex()}" if self.is_shared else ""
         for name, table in zip(_TABLES, (what.sources, what.targets)):
             facts[name] = []
-            for part in _cut(table, [piece["first"] for piece in self._stored[name]]):
+            for part in _cut(table, [piece["first"] for piece in stored[name]]):
                 raw = _packed(part)
-                facts[name].append({"digest": digest(raw), "chunks": len(part), "first": part.coords[0].tolist()})
-                new[f"{self._prefix}{name}-{digest(raw)}"] = raw
-        gather(
-            lambda key: self.store.set(key, new[key]), [key for key in new if key not in old], self.store.concurrency
-        )
-        self.store.set(f"{self._prefix}node.json", json.dumps(facts, separators=(",", ":")).encode())
-        self._stored = {name: facts[name] for name in _TABLES}
-        delete_keys(self.store, sorted(old - new.keys()))
+                found = old.get(f"{name}-{digest(raw)}")
+                named = f"{digest(raw)}{tag}" if found is None else found
+                if found is None:
+                    new[f"{self._prefix}{name}-{named}"] = raw
+                kept.add(f"{name}-{named}")
+                facts[name].append({"digest": named, "chunks": len(part), "first": part.coords[0].tolist()})
+        if facts == self._facts:  # so it may be that another part has noted the same
+            if self.is_shared and not self.is_current():
+                raise self._overtaken()
+            return
+        gather(lambda key: self.store.set(key, new[key]), [*new], self.store.concurrency)
+        self._put(json.dumps(facts, separators=(",", ":")).encode(), [*new])
+        self._facts = facts
+        gone = {f"{name}-{one['digest']}" for name in _TABLES for one in stored[name]} - kept
+        delete_keys(self.store, [f"{self._prefix}{name}" for name in sorted(gone)])
+
+    def _put(self, raw: bytes, pieces: list[str]) -> None:
+        """Store the list of all pieces; if it is shared, on condition that no other part has stored one."""
+        if not self.is_shared:
+            self.store.set(self._key, raw)
+            return
+        try:
+            self._generation = self.store.set(self._key, raw, if_generation=self._generation)
+        except ConflictError:
+            found, generation = self.store.get(self._key, with_generation=True)
+            if found != raw:
+                delete_keys(self.store, pieces)
+                raise self._overtaken() from None
+            self._generation = generation  # the same, or a request that was sent twice
+
+    def _overtaken(self) -> OvertakenError:
+        return OvertakenError("another part has just noted what it does here", key=self._key)
 
     def doubt(self) -> None:
         """Forget in which state the chunks of the source were, so that the next sync transfers them all."""
-        if (found := self.read()) is not None:
-            self.write(replace(found, sources=found.sources.marked(found.sources.coords)))
+        while (found := self.read()) is not None:
+            with suppress(OvertakenError):
+                self.write(replace(found, sources=found.sources.marked(found.sources.coords)))
+                return
 
     def nbytes(self) -> int:
         """Return the bytes that the memory takes."""
@@ -152,6 +221,11 @@ class Memory:
 
 class _GoneError(Exception):
     """A piece is not there any more."""
+
+
+def _digest_in(name: str) -> str:
+    """Return the digest in the name of a piece, which parts of a sync make unique."""
+    return name.partition("-")[0]
 
 
 def _is_memory(facts: Any) -> bool:
@@ -214,7 +288,7 @@ def _packed(table: States) -> bytes:
 def _unpacked(raw: bytes | None, name: str, ndim: int) -> States:
     """Return the piece that bytes hold; raise `_GoneError` if they are none, or not those that were written."""
     start = 8 + ndim
-    if raw is None or len(raw) < start or digest(raw) != name:
+    if raw is None or len(raw) < start or digest(raw) != _digest_in(name):
         raise _GoneError
     number, size = int.from_bytes(raw[:4], "little"), int.from_bytes(raw[4:8], "little")
     itemsizes = raw[8:start]

@@ -133,8 +133,8 @@ def sync(
         How the work is done, as for `tegula.convert`.
     part : (int, int), optional
         Do one part of several, as for `tegula.convert`: the last part to finish completes the target. The source must
-        stay the same from the first to the last part. An array that is replaced as a whole is left to one of the parts,
-        and a group that takes the place of an array to a sync without parts, since parts do not wait for each other.
+        stay the same from the first to the last part. An array that is replaced as a whole or cut is left to one of the
+        parts, and a group that takes the place of an array to a sync without parts: parts do not wait for each other.
     max_memory : int or str, optional
         Maximum memory for values in each worker, in bytes or as ``"2GB"``.
 
@@ -350,8 +350,9 @@ class _Asked:
             if job.is_changing and self.part is None:
                 job = walk(run, self.opened())
             _note_options(store, path, noted)
-            if self.part is not None and not (job.arrays.unfinished or job.report.failed or job.refused):
-                finish_parts(ledger)
+            if self.part is not None:
+                is_complete = not (job.arrays.unfinished or job.report.failed or job.refused)
+                finish_parts(ledger, plan, is_complete=is_complete)
         return job
 
 
