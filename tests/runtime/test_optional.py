@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -39,6 +40,14 @@ def test_a_package_that_can_not_be_imported(
     monkeypatch.syspath_prepend(tmp_path)
     advice = "python -m pip install --upgrade quarrelsome"
     assert optional.import_failure("quarrelsome") == f"the package quarrelsome can't be imported: {reason}; {advice}"
+
+
+def test_a_room_whose_library_is_not_installed_names_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httptools", None)
+    monkeypatch.delitem(sys.modules, "tegula.server.connections", raising=False)
+    optional.library.cache_clear()
+    advice = "python -m pip install 'httptools>=0.6.3'"
+    assert optional.import_failure("tegula.server.connections") == f"the package httptools is not installed: {advice}"
 
 
 def test_an_interrupt_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
