@@ -14,7 +14,7 @@ import pytest
 from tests.effort import SEED
 
 import tegula
-from tegula.following import Rows
+from tegula.tables.following import Rows
 
 pytestmark = [
     pytest.mark.once(executors="both"),
