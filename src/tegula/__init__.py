@@ -68,7 +68,7 @@ if TYPE_CHECKING:
         zeros,
         zeros_like,
     )
-    from tegula.hierarchy.opening import open, open_array, open_group, open_table
+    from tegula.hierarchy.opening import open, open_array, open_group, open_table, store_of
     from tegula.hierarchy.saving import load, save
     from tegula.jobs.checking.check import CheckReport, Finding, check
     from tegula.jobs.checksum import Checksum, checksum
@@ -82,7 +82,6 @@ if TYPE_CHECKING:
     from tegula.server.running import serve
     from tegula.stores import FsspecStore, LocalStore, MappingStore, MemoryStore, ObjectStore, Store, ZipStore
     from tegula.stores.cache.store import CachedStore
-    from tegula.stores.targets.opening import store_of
     from tegula.tables.following.follower import follow
     from tegula.tables.table import Table
     from tegula.views.documents import save_view
@@ -180,7 +179,7 @@ _HOMES = {
     "hierarchy.group": "Group",
     "hierarchy.joining": "concat concat_datasets stack",
     "hierarchy.numpy_names": "array empty empty_like full full_like ones ones_like zeros zeros_like",
-    "hierarchy.opening": "open open_array open_group open_table",
+    "hierarchy.opening": "open open_array open_group open_table store_of",
     "hierarchy.saving": "load save",
     "jobs.checking.check": "CheckReport Finding check",
     "jobs.comparing.compare": "Comparison Difference compare",
@@ -196,7 +195,6 @@ _HOMES = {
     "stores.cache.store": "CachedStore",
     "tables.following.follower": "follow",
     "tables.table": "Table",
-    "stores.targets.opening": "store_of",
     "views.documents": "save_view",
     "views.view": "View",
 }

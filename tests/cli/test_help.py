@@ -61,3 +61,17 @@ def test_many_options_are_in_groups() -> None:
         "Arguments", "Options", "Format and encoding", "How the work is done", "Access", "Output", "Examples",
     ]  # fmt: skip
     assert "Access:" not in CliRunner().invoke(app, ["info", "--help"]).output
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["era.zarr"], "No such command 'era.zarr': a command comes first, as in: tegula info era.zarr"),
+        (["attrs", "era.zarr"], "No such command 'era.zarr': a command comes first, as in: tegula attrs get era.zarr"),
+        (["jobs", "."], "No such command '.': a command comes first, as in: tegula jobs list ."),
+        (["inof", "era.zarr"], "No such command 'inof'. Did you mean 'info'?"),
+        (["attrs", "gte", "era.zarr"], "No such command 'gte'. Did you mean 'get'"),
+    ],
+)
+def test_a_word_in_place_of_a_command_is_answered_with_what_goes_there(words: list[str], says: str) -> None:
+    assert says in CliRunner().invoke(app, words).stderr

@@ -88,6 +88,7 @@ def test_the_target_is_also_called_store(tmp_path: Path) -> None:
 
 
 def test_jobs_and_the_server_call_it_store_too(tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
     path = tmp_path / "a.zarr"
     tegula.save(store=path, x=VALUES)
     assert [*tegula.load(store=path)] == ["x"]
@@ -99,6 +100,8 @@ def test_jobs_and_the_server_call_it_store_too(tmp_path: Path) -> None:
     tegula.move(tmp_path / "c.zarr", store=tmp_path / "d.zarr")
     assert tegula.downsample(store=path / "x", target=tmp_path / "e.zarr")
     assert tegula.jobs.list_jobs(store=tmp_path) == []
+    assert tegula.store_of(store=path).url == tegula.store_of(path).url
+    assert tegula.Table.from_pandas(pd.DataFrame({"n": [1]}), store=tmp_path / "t.zarr")["n"][0] == 1
     with tegula.serve(store=path, port=0) as server:
         assert server.is_running
     with pytest.raises(KeywordError):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.server.asking import ask
+from tests.server.browser import chromium
 
 import tegula
 from tegula.server import neuroglancer, notebook, pages
@@ -47,6 +48,23 @@ def test_a_view_is_a_frame(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert node.view().server is shown.server  # one for all views of a node
     shown.server.close()
     assert node.view().server is not shown.server
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("body", "theme"),
+    [
+        ('<body data-jp-theme-light="false">', "dark"),
+        ('<body class="vscode-dark">', "dark"),
+        ('<body data-jp-theme-light="true">', "light"),
+    ],
+)
+def test_the_page_in_a_frame_has_the_theme_of_the_notebook(body: str, theme: str) -> None:
+    shown = tegula.create_array({}, shape=(3, 4), dtype="u1").view()
+    with chromium() as browser:
+        page = browser.new_context(color_scheme="no-preference").new_page()  # nothing but the frame decides
+        page.set_content(f"{body}{shown._repr_html_()}")
+        page.frame_locator("iframe").locator(f"html[data-theme={theme}] canvas.pixels").wait_for()
 
 
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])

@@ -123,7 +123,7 @@ def test_an_image_of_packed_data_with_coordinates(screen: Screen, root: tegula.G
     screen.page.wait_for_selector("text=lat (°N)")
     said = screen.ready()
     drawn(screen, temperatures(root, 0), said)
-    assert screen.page.inner_text(".summary").startswith("air temperature · 6 × 7 × 9 · int16")
+    assert screen.page.inner_text(".summary").startswith("air temperature (K) · 6 × 7 × 9 · int16")
     labels = screen.page.locator(".axes text").all_text_contents()
     assert {"lon (°E)", "lat (°N)", "−20", "20", "80"} <= set(labels)
     # the limits leave one value in a hundred out

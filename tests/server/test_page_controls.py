@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import struct
 from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,11 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> tegula.Group:
     hourly.create_array("t", shape=(336, 4, 5), dtype="f8", dimension_names=["time", "y", "x"])[...] = (
         np.arange(336 * 20).reshape(336, 4, 5) + 1
     )
+    falling = group.create_group("falling")
+    falling.create_array("lat", data=np.linspace(90, -90, 73), dimension_names=["lat"])
+    for name in "ab":
+        values = np.arange(2 * 73 * 60.0).reshape(2, 73, 60)
+        falling.create_array(name, data=values, dimension_names=["time", "lat", "lon"])
     return group
 
 
@@ -89,11 +96,38 @@ def test_a_slider_plays(screen: Screen) -> None:
     assert button.get_attribute("aria-pressed") == "false"
 
 
+def test_coordinates_may_fall_and_their_labels_do_not_overlap(screen: Screen) -> None:
+    page = screen.page
+    screen.show("#/falling/a?axes=0,2")
+    page.wait_for_selector(".marks >> text=−50")
+    assert page.locator(".marks >> nth=0").locator("span").all_text_contents() == ["50", "0", "−50"]
+    screen.show("#/falling/a?other=falling/b&difference=1")
+    page.wait_for_selector(".axes >> nth=2 >> text=−50")
+    for at in range(3):
+        labels = page.locator(f".axes >> nth={at}").locator("text[text-anchor=end]")
+        boxes = [label.bounding_box() for label in labels.all()]
+        assert len(boxes) > 1
+        assert all(above["y"] >= below["y"] + 11 for above, below in pairwise(boxes))
+
+
+def test_a_directory_of_data_sets_says_what_it_is(screen: Screen, tmp_path: Path) -> None:
+    tegula.create_array(tmp_path / "a.zarr", data=[1, 2])
+    with tegula.serve(tmp_path, port=0) as running:
+        other = Screen(screen.context.browser, running.url)
+        other.show()
+        other.page.wait_for_selector(".facts >> text=plain directory")
+        assert other.page.locator(".summary").text_content() == "plain directory · 1 member"
+        assert "Format" not in other.page.locator(".facts").text_content()
+        other.close()
+
+
 def test_values_have_coordinates_as_heads(screen: Screen, root: tegula.Group) -> None:
     screen.show("#/climate/t2m?tab=values&at=3,0,0")
     screen.page.wait_for_selector(".head >> text=80")
     heads = screen.page.locator(".head .cell").all_text_contents()
     assert heads == ["lat \\ lon", *map(str, range(0, 90, 10))]
+    assert screen.page.locator(".stored").text_content() == "as stored: value = stored × 0.5 + 100 K"
+    assert screen.page.locator(".summary").text_content() == "air temperature (K) · 6 × 7 × 9 · int16 · zarr3"
     screen.page.wait_for_selector(".table .line >> text=−60")
     row = screen.page.locator(".table .line").first.locator(".cell").all_text_contents()
     stored = root["climate/t2m"][3, 0]
@@ -191,6 +225,9 @@ def test_channels_are_added_up_and_switched(screen: Screen, root: tegula.Group) 
     assert (pixels[..., 3] == np.where(inside, 255, 0)).all()
     page = screen.page
     assert page.locator(".scale text").text_content() in ("1 µm", "2 µm", "500 nm")
+    bar, canvas = page.locator(".scale .under").bounding_box(), page.locator("canvas.pixels").bounding_box()
+    row, first = round(bar["y"] - canvas["y"]), round(bar["x"] - canvas["x"])
+    assert inside[row, first : first + round(bar["width"])].all()  # not around the image
     page.get_by_label("green").check()
     page.get_by_label("red").uncheck()
     said = screen.until("d.channels === 'green,blue'")

@@ -228,7 +228,7 @@ def test_figures_say_what_they_show(screen: Screen, root: tegula.Group, tmp_path
     drawing = ElementTree.parse(download(screen, "svg", tmp_path)).getroot()
     texts = [text.text for text in drawing.iter(f"{spell}text")]
     assert texts[:2] == ["air temperature", "lat = −40 °N, lon = 20 °E"]
-    assert {"time", "K", "2020-03-01"} <= set(texts)
+    assert {"time", "t2m (K)", "2020-03-01"} <= set(texts)
 
 
 def test_a_figure_of_channels_has_their_names(screen: Screen, tmp_path: Path) -> None:

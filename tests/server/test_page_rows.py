@@ -216,7 +216,7 @@ def test_complex_numbers_have_parts(dtype: str, format: str, browser: Any, tmp_p
         said = screen.until("d.path === 'line'", ".line-tab .plot")
         phases = np.angle(values[5])
         assert (float(said["low"]), float(said["high"])) == (phases.min(), phases.max())
-        assert "rad" in screen.page.locator(".line-tab .plot text").all_text_contents()
+        assert "line (rad)" in screen.page.locator(".line-tab .plot text").all_text_contents()
         screen.show("#/line?tab=values")
         screen.until("d.path === 'line'", ".table")
         cell = screen.page.locator(".table .line .cell:not(.row)").first

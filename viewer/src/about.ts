@@ -4,7 +4,7 @@ import { chunkGrid } from "./chunkgrid.ts";
 import { h } from "./dom.ts";
 import type { Codec } from "./documents.ts";
 import { bytes, counted, grouped, product, shape } from "./format.ts";
-import type { Info, Node } from "./nodes.ts";
+import { type Info, kindOf, type Node } from "./nodes.ts";
 import type { Member } from "./server.ts";
 
 type Row = readonly [string, string | HTMLElement | null];
@@ -78,11 +78,11 @@ function ratioBar(ratio: number): HTMLElement {
 function otherFacts(info: Info): Row[] {
   const count = (name: string): string | null => (typeof info[name] === "number" ? grouped(info[name]) : null);
   return [
-    ["Kind", String(info.kind)],
+    ["Kind", kindOf(info)],
     ["Rows", count("rows")],
     ["Columns", count("ncolumns")],
     ["Members", count("nmembers")],
-    ["Format", String(info.format)],
+    ["Format", info.format === null ? null : String(info.format)],
     ["Store", String(info.store ?? "")],
     ["Note", typeof info.error === "string" ? info.error : null],
   ];
@@ -161,7 +161,12 @@ function memberRow(prefix: string, member: Member, columns: typeof COLUMNS): HTM
   const name = h("th", { scope: "row" }, h("a", { href: `#/${path}` }, member.name));
   return member.kind === "unreadable"
     ? h("tr", { class: "failed" }, name, h("td", { colspan: columns.length }, member.error ?? ""))
-    : h("tr", {}, name, ...columns.map(([, text]) => h("td", {}, text(member))));
+    : h(
+        "tr",
+        {},
+        name,
+        ...columns.map(([head, text]) => h("td", { class: head === "Long name" && "words" }, text(member))),
+      );
 }
 
 function attributes(all: Readonly<Record<string, unknown>>): HTMLElement | null {

@@ -53,6 +53,18 @@ export function placeOf(at: number, { start, scale, length, flipped }: Span): nu
   return ((flipped ? length - at : at) - start) * scale;
 }
 
+/** Return which of the pixels along an axis show elements. */
+function drawn({ start, scale, length }: Span, pixels: number): { readonly first: number; readonly extent: number } {
+  const first = Math.max(0, -start * scale);
+  return { first, extent: Math.max(0, Math.min(pixels, (length - start) * scale) - first) };
+}
+
+/** Return the part of a box that shows elements. */
+export function drawnPart({ left, top, width, height }: Box, below: Span, down: Span): Box {
+  const [x, y] = [drawn(below, width), drawn(down, height)];
+  return { left: left + x.first, top: top + y.first, width: x.extent, height: y.extent };
+}
+
 function tick(d: string): SVGElement {
   return svg("path", { class: "tick", d });
 }
@@ -69,7 +81,8 @@ export function edge({ left, top, width, height }: Box): SVGElement {
 /** Draw ticks and name of the axis below a box. */
 export function axisBelow({ left, top, width, height }: Box, of: Coordinates, span: Span): SVGElement[] {
   const { start, scale, length } = span;
-  const parts = ticks(of, start, start + width / scale, length, width / 90).flatMap(({ at, label }) => {
+  const most = Math.max(1, drawn(span, width).extent / 90);
+  const parts = ticks(of, start, start + width / scale, length, most).flatMap(({ at, label }) => {
     const x = left + placeOf(at, span);
     if (x < left - 1 || x > left + width + 1) return [];
     return [tick(`M${x} ${top + height}v5`), words(x, top + height + 18, "middle", label)];
@@ -83,7 +96,9 @@ export function axisLeft(box: Box, of: Coordinates, span: Span): SVGElement[] {
   const { left, top, height } = box;
   const [first, last] = [span.start, span.start + height / span.scale];
   const [low, high] = span.flipped ? [span.length - last, span.length - first] : [first, last];
-  const parts = ticks(of, low, high, span.length, height / 48).flatMap(({ at, label }) => {
+  const { extent } = drawn(span, height);
+  const most = Math.max(1, extent / 48, Math.min(4, extent / 16));
+  const parts = ticks(of, low, high, span.length, most).flatMap(({ at, label }) => {
     const y = top + placeOf(at, span);
     if (y < top - 1 || y > top + height + 1) return [];
     return [tick(`M${left} ${y}h-5`), ...stacked(left - 9, y, label)];
@@ -119,7 +134,7 @@ export function valuesLeft(box: Box, limits: Limits | null, says: Meaning, name:
     const y = top + height * (1 - (value - low) / (high - low));
     return [svg("path", { class: "guide", d: `M${left} ${y}h${width}` }), ...stacked(left - 9, y, label)];
   });
-  return [...parts, nameLeft(box, says.time !== null ? "" : unitText(says.units) || name)];
+  return [...parts, nameLeft(box, says.time !== null ? "" : title({ name, units: says.units }))];
 }
 
 /** Write a label left of a place: a date and its time of day below each other, since they do not fit into one line. */

@@ -124,7 +124,8 @@ function marks(of: Coordinates, length: number): HTMLElement[] {
   if (length < 2) return [];
   const found: HTMLElement[] = [];
   let end = -1;
-  for (const { at, label: text } of ticks(of, 0, length, length, MOST_MARKS)) {
+  const all = ticks(of, 0, length, length, MOST_MARKS).sort((one, other) => one.at - other.at); // values may fall
+  for (const { at, label: text } of all) {
     const share = (at - 0.5) / (length - 1);
     const width = (text.length + 1) / LETTERS;
     const side = share < width / 2 ? "first" : share > 1 - width / 2 ? "last" : "";

@@ -44,6 +44,15 @@ export function meaning(says: Conventions | null | undefined, attributes: Attrib
   };
 }
 
+/** Say what stored numbers stand for, where they are shown as they are; nothing if they stand for themselves. */
+export function storedAs({ scale, offset, units, dates }: Conventions): string {
+  if (dates) return `as stored: ${units}`;
+  if (scale === 1 && offset === 0) return "";
+  const scaled = scale === 1 ? "stored" : `stored × ${scale}`;
+  const moved = offset === 0 ? "" : ` ${offset < 0 ? "−" : "+"} ${Math.abs(offset)}`;
+  return `as stored: value = ${scaled}${moved}${units === "" ? "" : ` ${units}`}`;
+}
+
 /** Return the value that a stored element stands for; NaN if it is missing. */
 export function decoded(stored: number, of: Meaning): number {
   let value = stored;

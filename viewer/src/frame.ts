@@ -1,6 +1,6 @@
 /** The area of an image with its axes, marks and crosshair. */
 
-import { type Box, type Span, axisBelow, axisLeft, edge, placeOf } from "./axes.ts";
+import { type Box, type Span, axisBelow, axisLeft, drawnPart, edge, placeOf } from "./axes.ts";
 import { h, replace, svg } from "./dom.ts";
 import { scaleBar } from "./scalebar.ts";
 import type { Source } from "./source.ts";
@@ -55,7 +55,7 @@ export class Frame {
       edge(box),
       ...axisBelow(box, source.coordinates[across]!, below),
       ...axisLeft(box, source.coordinates[down]!, left),
-      ...scaleBar(box, source.coordinates[down]!, source.coordinates[across]!, view.scaleX),
+      ...scaleBar(drawnPart(box, below, left), source.coordinates[down]!, source.coordinates[across]!, view.scaleX),
     ];
     if (state.marked) {
       const x = placeOf((state.index[across] ?? 0) + 0.5, below);

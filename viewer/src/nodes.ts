@@ -19,6 +19,11 @@ export interface Node {
 
 export type Info = Readonly<Record<string, unknown>>;
 
+/** Name what a node is; a group without a format is a directory whose members are data sets. */
+export function kindOf({ kind, format }: { readonly kind?: unknown; readonly format?: unknown }): string {
+  return kind === "group" && format === null ? "plain directory" : String(kind);
+}
+
 /** Reads nodes; what it has read of groups is kept. */
 export class Nodes {
   private readonly listings = new Map<string, Promise<Listing>>();

@@ -4,6 +4,7 @@ import { about } from "./about.ts";
 import { ColourPanel } from "./colourpanel.ts";
 import { ComparePanel } from "./comparepanel.ts";
 import type { Context } from "./context.ts";
+import { title, unitText } from "./axes.ts";
 import { h, replace } from "./dom.ts";
 import { FilesPanel } from "./filespanel.ts";
 import { counted, shape } from "./format.ts";
@@ -11,7 +12,7 @@ import { ImageTab } from "./imagetab.ts";
 import { isComposite } from "./layers.ts";
 import { LineView } from "./line.ts";
 import { listen as listenLine } from "./linegestures.ts";
-import { type Node, shapeOf, tabs } from "./nodes.ts";
+import { kindOf, type Node, shapeOf, tabs } from "./nodes.ts";
 import { PartPanel } from "./partpanel.ts";
 import { ProgressView } from "./progress.ts";
 import { Sliders, type Sliding } from "./sliders.ts";
@@ -265,12 +266,16 @@ function plainAxes(node: Node | null): Sliding | null {
 function summary(node: Node): string {
   const { listing } = node;
   if (node.kind === "array") {
-    const title = listing.conventions?.title ?? "";
-    return `${title === "" ? "" : `${title} · `}${shape(shapeOf(node))} · ${listing.dtype ?? ""} · ${listing.format ?? ""}`;
+    const { title: name = "", units: unit = "", dates = false } = listing.conventions ?? {};
+    const units = dates ? "" : unit;
+    const what = name === "" ? unitText(units) : title({ name, units });
+    return `${what === "" ? "" : `${what} · `}${shape(shapeOf(node))} · ${listing.dtype ?? ""} · ${listing.format ?? ""}`;
   }
   const count =
     node.kind === "table"
       ? counted(listing.rows ?? 0, "row")
       : `${counted(listing.members.length, "member")}${listing.truncated ? " and more" : ""}`;
-  return `${node.pyramid !== null ? `image pyramid of ${counted(node.pyramid.levels.length, "level")}` : node.kind} · ${count} · ${listing.format ?? ""}`;
+  const kind =
+    node.pyramid !== null ? `image pyramid of ${counted(node.pyramid.levels.length, "level")}` : kindOf(listing);
+  return [kind, count, listing.format].filter(Boolean).join(" · ");
 }

@@ -3,6 +3,7 @@
 import type { Context } from "./context.ts";
 import { h } from "./dom.ts";
 import { Filter } from "./filter.ts";
+import { storedAs } from "./cf.ts";
 import { grouped } from "./format.ts";
 import { type Node, shapeOf } from "./nodes.ts";
 import { type Column, MOST_COLUMNS, planeRows, scalarValue, tableRows } from "./rows.ts";
@@ -20,6 +21,7 @@ export class ValuesTab {
   private readonly pager: HTMLElement;
   private readonly filter: Filter;
   private readonly columns = h("span", {});
+  private readonly stored = h("p", { class: "note stored", hidden: true });
   private readonly context: Context;
   private most = 0;
   private shown = "";
@@ -46,7 +48,16 @@ export class ValuesTab {
     this.element = h(
       "div",
       { class: "values-tab" },
-      h("div", { class: "values" }, this.filter.element, this.failed, this.scalar, this.pager, this.table.element),
+      h(
+        "div",
+        { class: "values" },
+        this.filter.element,
+        this.failed,
+        this.stored,
+        this.scalar,
+        this.pager,
+        this.table.element,
+      ),
       this.statistics.element,
     );
   }
@@ -103,6 +114,9 @@ export class ValuesTab {
     const { axes, index, row, query } = this.context.model.state;
     const rank = shapeOf(node).length;
     const plane = node.kind === "array" && rank !== 1;
+    const { conventions } = node.listing;
+    this.stored.textContent = node.kind === "array" && conventions ? storedAs(conventions) : "";
+    this.stored.hidden = this.stored.textContent === "";
     this.filter.show(plane ? null : node);
     this.scalar.hidden = node.kind !== "array" || rank !== 0;
     this.table.element.hidden = !this.scalar.hidden;

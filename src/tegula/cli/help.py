@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from functools import partial
 from typing import Any, Final
 
@@ -96,6 +97,14 @@ class Command(_Helpful, TyperCommand):
 
 class Commands(_Helpful, TyperGroup):
     """A group of commands, whose help has the first sentence of each, and examples."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command; an error for a word that resembles none, such as a path, says where the command goes."""
+        names = self.list_commands(ctx)
+        if args and args[0] not in names and args[0][:1] != "-" and not get_close_matches(args[0], names):
+            example = EXAMPLES[ctx.command_path.partition(" ")[2]][0]
+            ctx.fail(f"No such command {args[0]!r}: a command comes first, as in: {example}")
+        return super().resolve_command(ctx, args)
 
 
 def _arguments(command: Any, ctx: Any) -> list[Any]:

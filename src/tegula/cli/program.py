@@ -136,7 +136,7 @@ def _program(
     ] = False,
     missing_chunks: MissingChunks = None,
 ) -> None:
-    """Inspect, print, check, compare and convert chunked arrays of bcolz and Zarr v1, v2 and v3.
+    """Inspect, print, check, compare and convert chunked arrays of bcolz, N5 and Zarr v1, v2 and v3.
 
     A PATH is a directory, a zip archive, or a URL such as s3://bucket/path; PATH::inner/path is a node inside it.
     """

@@ -47,9 +47,13 @@ def view_html(view: Any) -> str:
     """Show what a view selects: its shape, type and dimensions, and the array that it is of."""
     rows = [("Shape", text(view.shape, 100)), ("Data type", text(view.dtype))]
     if view.dimension_names is not None:
-        rows.append(("Dimensions", text(view.dimension_names, 100)))
+        rows.append(("Dimensions", _dimensions(view.dimension_names)))
     size = "unknown" if view.dtype.hasobject else human_bytes(view.nbytes)
     return card("tegula.View", text(view.location, 120), table([*rows, ("Size in memory", size)]))
+
+
+def _dimensions(names: Any) -> str:
+    return text(", ".join(name or "–" for name in names))
 
 
 def _array_facts(array: Any) -> str:
@@ -60,10 +64,10 @@ def _array_facts(array: Any) -> str:
     if array.shards is not None:
         heads, shapes = [*heads, "Shard", "Chunk"], [*shapes, grid, array.chunks]
         counts = [prod(metadata.grid.counts(array.shape)), _inner_count(array)]
-        counted = ["", f"{counts[0]} shards", f"{counts[1]} chunks"]
+        counted = ["", f"{counts[0]:,} shards", f"{counts[1]:,} chunks"]
     else:
         heads, shapes = [*heads, "Chunk"], [*shapes, grid]
-        counted = ["", f"{prod(metadata.grid.counts(array.shape))} chunks"]
+        counted = ["", f"{prod(metadata.grid.counts(array.shape)):,} chunks"]
     itemsize = array.dtype.itemsize
     sizes = ["unknown" if metadata.data_type.variable else human_bytes(prod(shape) * itemsize) for shape in shapes]
     shown_shapes = [text(shape, 60) for shape in shapes]
@@ -75,7 +79,7 @@ def _array_facts(array: Any) -> str:
         ("Count", *(word.removesuffix("s") if word.startswith("1 ") else word for word in counted)),
     ]
     if array.dimension_names is not None:
-        rows.append(("Dimensions", text(", ".join(name or "–" for name in array.dimension_names))))
+        rows.append(("Dimensions", _dimensions(array.dimension_names)))
     if (steps := array.stored.steps) is not None:
         rows.append(("Spacing", text(steps_text(steps), 100)))
     rows += [
@@ -152,7 +156,7 @@ def _unreadable(name: str, error: TegulaError) -> str:
 
 def _table_html(node: Any) -> str:
     """Show the facts of a table that need no listing of the store, its columns, and its attributes."""
-    facts = table([("Rows", str(len(node))), ("Format", text(node.format)), ("Store", _store(node))])
+    facts = table([("Rows", f"{len(node):,}"), ("Format", text(node.format)), ("Store", _store(node))])
     columns = fold(f"<b>Columns</b> {muted(len(node.names))}", _columns(node), opened=True)
     return card("tegula.Table", _title(node), facts, columns, _attributes_fold(node))
 

@@ -16,7 +16,8 @@ from tegula.hierarchy.viewed import view_of_document
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.runtime.deferred import Later
 from tegula.stores.names import ARCHIVES
-from tegula.stores.targets.opening import abandon, creating, store_of
+from tegula.stores.targets import opening as targets
+from tegula.stores.targets.opening import abandon, creating
 from tegula.stores.targets.paths import address_of, local_path, location_of, refuse_missing
 
 if TYPE_CHECKING:
@@ -36,7 +37,10 @@ __all__ = [
     "open_group",
     "open_stored",
     "open_table",
+    "store_of",
 ]
+
+store_of = known_keywords(targets.store_of)
 
 _GROUP_OPTIONS: Final = frozenset({"attributes", "path", "format", "allow_pickle", "missing_chunks", "storage_options"})
 
@@ -128,7 +132,7 @@ def open(
         refuse_missing(target)  # before an archive is created
     node: Array | Group | Table | None
     if mode in ("r", "r+"):
-        store = store_of(target, read_only=mode == "r", storage_options=storage_options)
+        store = targets.store_of(target, read_only=mode == "r", storage_options=storage_options)
         try:
             how: dict[str, Any] = {"format": format, "read_only": mode == "r", "allow_pickle": allow_pickle}
             try:

@@ -97,8 +97,10 @@ def failure_message(package: str, error: Exception) -> str:
     >>> failure_message("pandas", RuntimeError("not with this NumPy"))
     "the package pandas can't be imported: RuntimeError: not with this NumPy; python -m pip install --upgrade pandas"
     """
-    if isinstance(error, ModuleNotFoundError) and error.name == package:
-        return f"the package {package} is not installed: {how_to_install(package)}"
+    if isinstance(error, ModuleNotFoundError):
+        missing = str(error.name)
+        if missing == package or (package == "tegula" and (missing := missing.partition(".")[0]) != package):
+            return f"the package {missing} is not installed: {how_to_install(missing)}"
     text = f"the package {package} can't be imported: {type(error).__name__}: {error}"
     culprit = _culprit(package, error)
     if culprit is None:

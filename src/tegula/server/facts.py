@@ -10,6 +10,7 @@ from math import prod
 from typing import Any, Final
 
 from tegula.arrays.array import Array
+from tegula.display.contents import format_of
 from tegula.errors import TegulaError, UnsupportedError
 from tegula.extracts.values import to_json
 from tegula.hierarchy.group import Group
@@ -49,7 +50,7 @@ def entry(name: str, node: Array | Group | Table) -> Json:
     >>> facts["kind"], facts["shape"], facts["dtype"], facts["nbytes"], facts["cast"]
     ('array', [4, 6], 'float64', 192, 'float32')
     """
-    facts: Json = {"name": name, "kind": node.kind, "format": node.format}
+    facts: Json = {"name": name, "kind": node.kind, "format": format_of(node)}
     if isinstance(node, Array):
         data_type = node.metadata.data_type
         facts |= {

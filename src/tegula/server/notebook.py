@@ -20,6 +20,17 @@ _HEIGHT: Final = 640  # pixels
 _servers: dict[tuple[object, str], Server] = {}
 """Servers by the store and the path of what they serve, so that there is one, however often a cell runs."""
 
+_DARK: Final = ('body[data-jp-theme-light="false"]', 'html[data-theme="dark"]', "body.vscode-dark")
+_LIGHT: Final = ('body[data-jp-theme-light="true"]', 'html[data-theme="light"]', "body.vscode-light")
+
+
+def _rule(roots: tuple[str, ...], scheme: str) -> str:
+    return f"{','.join(f'{root} .tegula-view' for root in roots)}{{color-scheme:{scheme}}}"
+
+
+_THEMES: Final = f"<style>{_rule(_DARK, 'dark')}{_rule(_LIGHT, 'light')}</style>"
+"""The page in a frame asks for the scheme of the frame, and notebooks have themes of their own beside the system's."""
+
 
 class View:
     """A node's page, which a notebook shows in a frame; made by the method ``view`` of a node.
@@ -50,7 +61,7 @@ class View:
     def _repr_html_(self) -> str:
         source = escape(_source(self.server) + self._fragment)
         return (
-            f'<iframe src="{source}" title="tegula" width="100%" height="{self._height}" '
+            f'{_THEMES}<iframe class="tegula-view" src="{source}" title="tegula" width="100%" height="{self._height}" '
             'style="border: 1px solid #8884; border-radius: 4px" allow="clipboard-write"></iframe>'
         )
 
@@ -77,8 +88,8 @@ def view(node: Any, height: int = _HEIGHT) -> View:
     >>> import tegula
     >>> a = tegula.create_array({}, shape=3, dtype="u1")
     >>> shown = view(a, height=400)
-    >>> shown._repr_html_()[:13]
-    '<iframe src="'
+    >>> 'height="400"' in shown._repr_html_()
+    True
     >>> shown.server.close()
     """
     if hasattr(type(node), "as_store"):  # a view of arrays

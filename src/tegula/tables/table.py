@@ -17,7 +17,7 @@ from tegula.arrays.attributes import Attributes
 from tegula.arrays.creation import new_format
 from tegula.arrays.filling import CREATION
 from tegula.arrays.growing import change_rows
-from tegula.arrays.keywords import check_keywords
+from tegula.arrays.keywords import check_keywords, known_keywords
 from tegula.arrays.node import Node, opened_by_name
 from tegula.engine.concurrency.pool import gather
 from tegula.engine.nodes.deleting import delete_node
@@ -453,6 +453,7 @@ class Table(Node):
         return self.scan().__arrow_c_schema__()
 
     @staticmethod
+    @known_keywords
     def from_pandas(
         frame: Any,
         target: Any,

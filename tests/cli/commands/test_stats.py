@@ -32,7 +32,7 @@ def source(tmp_path: Path) -> Path:
 
 def test_statistics_of_an_array_are_printed_as_lines(source: Path) -> None:
     lines = dict(line.split(None, 1) for line in run(f"{source}::station/temperature").stdout.splitlines()[1:])
-    assert lines["Count"] == "1001"
+    assert lines["Count"] == "1,001"
     assert (lines["Min"], lines["Max"], lines["Mean"]) == ("-10", "20", "5")
     assert lines["Histogram"].startswith("-10 ")
     assert lines["Histogram"].endswith(" 20")

@@ -77,11 +77,11 @@ def _print(result: Statistics) -> None:
 
 def _facts(result: Statistics) -> list[list[str]]:
     total = result.count + result.missing
-    share = f" ({result.missing / total:.1%} of {total})" if result.missing else ""
+    share = f" ({result.missing / total:.1%} of {total:,})" if result.missing else ""
     rows = [
         ["Data type", result.dtype],
-        ["Count", str(result.count)],
-        ["Missing", f"{result.missing}{share}"],
+        ["Count", f"{result.count:,}"],
+        ["Missing", f"{result.missing:,}{share}"],
         *([name, short(value)] for name, value in (("Min", result.min), ("Max", result.max))),
         *([name, short(value)] for name, value in (("Mean", result.mean), ("Std", result.std)) if value is not None),
     ]

@@ -188,7 +188,7 @@ def _row(path: str, part: Statistics, width: int) -> list[str]:
     numbers = [short(value) for value in (part.min, part.max, part.mean, part.std)]
     dtype = part.dtype if len(part.dtype) <= 14 else f"{part.dtype[:13]}…"
     drawn = part.histogram.drawn(width).rstrip() if part.histogram is not None else ""
-    return [path or "/", dtype, str(part.count), str(part.missing), *numbers, drawn]
+    return [path or "/", dtype, f"{part.count:,}", f"{part.missing:,}", *numbers, drawn]
 
 
 def short(value: Any) -> str:
