@@ -20,7 +20,7 @@ from tegula.arrays.attributes import Attributes
 from tegula.arrays.creation import adapted, array_metadata, new_array_of
 from tegula.formats import Format, find_format
 from tegula.formats.bcolz.chunks import automatic_chunklen
-from tegula.hierarchy.group import open_node
+from tegula.hierarchy.nodes import open_node
 from tegula.metadata.data_types import as_data_type, dtype_of_text
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
