@@ -30,6 +30,7 @@ from tegula.formats import find_format
 from tegula.hierarchy.ahead import Ahead, Entry
 from tegula.hierarchy.consolidating import (
     below,
+    documents_below,
     has_consolidated,
     opened_consolidated,
     read_consolidated,
@@ -43,7 +44,6 @@ from tegula.metadata.nodes import GroupMetadata
 from tegula.runtime.deferred import Later
 from tegula.stores import Store
 from tegula.stores.arguments import is_key
-from tegula.stores.capabilities import Translating
 from tegula.stores.targets import nearest
 
 if TYPE_CHECKING:
@@ -616,16 +616,7 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
         """
         self.check_writable()
         plain = Group(self._store, self._path, self._metadata, read_only=True, allow_pickle=self.allow_pickle)
-        self._metadata = write_consolidated(
-            self._store,
-            self._path,
-            self.format,
-            lambda: (
-                (path, node.metadata.documents)
-                for path, node in plain.walk(strict=True)
-                if not isinstance(node.store, Translating)  # other readers can't read a draft's documents
-            ),
-        )
+        self._metadata = write_consolidated(self._store, self._path, self.format, lambda: documents_below(plain))
 
     def is_consolidated(self) -> bool:
         """Return whether the group has consolidated metadata that can be read.
