@@ -15,7 +15,8 @@ from tests.server.asking import ask
 
 import tegula
 from tegula.server import extracting, facts, pages
-from tegula.server.content import Content
+from tegula.server.application import Application
+from tegula.server.content import Content, Document
 
 pytestmark = pytest.mark.once(executors="both")
 
@@ -281,3 +282,23 @@ def test_a_path_that_begins_with_a_slash_is_below_the_node() -> None:
     with tegula.serve(root["g"], path="/x", port=0) as server:
         answer = ask(server.url, "/-/values/?format=npy")
     assert np.load(io.BytesIO(answer.body)).tolist() == [3, 4, 5]
+
+
+def test_small_chunks_that_need_another_container_only_are_answered_at_once() -> None:
+    array = tegula.create_array({}, data=np.arange(130.0), chunks=60, format="bcolz")
+    application = Application(array, None, allow_origins=(), allow_hosts=("h",))
+    headers = [(b"host", b"h")]
+    assert application.quick("/c/0", headers, None) is None  # the documents have not been looked at
+    document = application.content.find("zarr.json")
+    assert isinstance(document, Document)
+    shown = {"zarr.json": document.value}
+    for number in range(3):
+        assert application.content.find(f"c/{number}") is not None
+        application._slow_until = 0.0
+        reply = application.quick(f"/c/{number}", headers, None)
+        assert reply is not None
+        shown[f"c/{number}"] = reply.body
+    assert np.array_equal(tegula.open(shown)[...], np.arange(130.0))
+    array.append([7.0] * 60)
+    application._slow_until = 0.0
+    assert application.quick("/c/0", headers, None) is None

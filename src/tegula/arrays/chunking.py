@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from operator import index
 from typing import Any, Final
 
 import numpy as np
@@ -45,10 +46,10 @@ def as_shape(value: Any) -> tuple[int, ...]:
     """
     items = [value] if hasattr(value, "__index__") and not isinstance(value, np.ndarray) else value
     try:
-        shape = tuple(int(item.__index__()) for item in items)
+        shape = tuple(map(int, map(index, items)))
     except (TypeError, AttributeError) as error:
         raise MetadataError(f"{brief(value)} is not a shape", field="shape") from error
-    if any(not 0 <= n < 2**63 for n in shape) or len(shape) > 32:
+    if min(shape, default=0) < 0 or max(shape, default=0) >= 2**63 or len(shape) > 32:
         raise MetadataError(f"{brief(value)} is not a shape", field="shape")
     return shape
 

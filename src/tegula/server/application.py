@@ -151,7 +151,7 @@ class Application:
             request.release()
 
     def quick(self, target: str, headers: list[tuple[bytes, bytes]], server: Any) -> Reply | None:
-        """Return the answer to a request for a stored value that can be read without waiting, else ``None``.
+        """Return the answer to a request for a chunk that can be read without waiting, else ``None``.
 
         A server may ask this before it starts a task for a request; the answer is the same.
         """

@@ -39,6 +39,7 @@ _MOST_SECONDS: Final = 5.0
 _LIFETIME: Final = 2.0  # seconds to keep generated consolidated metadata, or five times as long as it took
 _MOST_CASTS: Final = 256
 _LEAST: Final = 2**16  # bytes of memory that any work takes
+_SMALL: Final = 2**18  # bytes of a chunk that is given another container without a thread of its own
 _CHUNK: Final = re.compile(r"(?:(.+)/)?(c(?:/[0-9]+)*)").fullmatch
 CAST_PREFIX: Final = "as/"
 """The first part of paths of cast elements."""
@@ -78,6 +79,8 @@ class ComputedValue:
         Whether the whole stored value must be read first.
     check : callable
         Raises `ConflictError` if the documents from which the value is computed have changed.
+    kept : bool
+        Whether it is kept for requests of further ranges.
     """
 
     key: str
@@ -86,6 +89,7 @@ class ComputedValue:
     make: Callable[[bytes], bytes]
     needs_value: bool
     check: Callable[[], None]
+    kept: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,15 +222,26 @@ class Content:
                 raise
             return None
 
-    def find_known(self, key: str) -> StoredValue | None:
-        """Return a stored value that is passed on, if its array is known already; makes no request to the store."""
+    def find_known(self, key: str) -> StoredValue | ComputedValue | None:
+        """Return a chunk that is passed on, or is small and need not be decoded, if its array is known already."""
         match = _CHUNK(key)
         array = None if match is None else self.view.known_array(match[1] or "")
-        if match is None or array is None or not array.is_passed_on:
+        if match is None or array is None or not (array.is_passed_on or self._is_moved_at_once(array)):
             return None
         coords = array.coords(match[2])
         stored = "" if coords is None else array.key(coords)
-        return StoredValue(stored) if stored else None
+        if coords is None or not stored:
+            return None
+        return StoredValue(stored) if array.is_passed_on else self._converted(array, coords, stored)
+
+    def _is_moved_at_once(self, array: ShownArray) -> bool:
+        return array.is_moved and array.stored.chunk_nbytes <= _SMALL and array in self._watches
+
+    def _converted(self, array: ShownArray, coords: tuple[int, ...], stored: str) -> ComputedValue:
+        """Return a chunk that is converted: it may be decoded, padded if it ends with the array, and encoded."""
+        cost = 2 * decoding_cost(array.stored) + _LEAST
+        mark, check, kept = _digest(array), self._checking(array), not self._is_moved_at_once(array)
+        return ComputedValue(stored, mark, cost, lambda data: array.show(data, coords), True, check, kept)
 
     def _find(self, key: str, to: str | None) -> StoredValue | ComputedValue | Document | None:
         path, _, name = key.rpartition("/")
@@ -243,10 +258,7 @@ class Content:
         array, coords, stored = chunk
         if array.is_passed_on:
             return StoredValue(stored, partial(self._check, array))
-        # the chunk is decoded, padded if it ends with the array, and encoded
-        cost = 2 * decoding_cost(array.stored) + _LEAST
-        mark = _digest(array)
-        return ComputedValue(stored, mark, cost, lambda data: array.show(data, coords), True, self._checking(array))
+        return self._converted(array, coords, stored)
 
     # --- changes
 

@@ -177,7 +177,8 @@ class Routes:
         value = self.content.find(key, to)
         if value is None:
             return None
-        answer = partial(self._values.answer, request.method, request.headers, f"{to}:{key}", value)
+        name = key if to is None else f"{to}:{key}"
+        answer = partial(self._values.answer, request.method, request.headers, name, value)
         return Work(value.cost, answer) if isinstance(value, ComputedValue) else answer()
 
     async def _reserves_as(self) -> bool:

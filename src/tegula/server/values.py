@@ -119,7 +119,7 @@ class Values:
         if not self._store.fresh_generations:  # documents that were replaced and restored look the same
             source.check()
         data: bytes | None
-        probes = not source.needs_value or self._probes(headers)
+        probes = not source.needs_value or self._probes(headers, source.kept)
         if probes:
             data, generation = read_part(self._store, source.key, 0, 0)
         else:
@@ -131,21 +131,22 @@ class Values:
         status = precondition(headers, tag)
         if status is not None:
             return self._empty(status, tag)
-        value = self._from_cache(key, tag)
+        value = self._from_cache(key, tag) if source.kept else None
         if value is None:
             if probes and source.needs_value:
                 data, now = self._store.get(source.key, with_generation=True)
                 if data is None or now != generation:
                     raise _changed(source.key)
             value = unless_changed(partial(source.make, data), partial(self._check, source, generation))
-            self._cache(key, tag, value)
+            if source.kept:
+                self._cache(key, tag, value)
         return self._from_memory(method, headers, tag, value, "application/octet-stream")
 
-    def _probes(self, headers: Mapping[str, str]) -> bool:
+    def _probes(self, headers: Mapping[str, str], kept: bool) -> bool:
         """Return whether to ask for the generation first, since it may show that the value need not be read."""
         if self._store.single_writer and isinstance(self._store, Ranged):
             return False  # generations of ranges may be other tokens
-        return not self._store.is_remote or _is_conditional(headers)
+        return (kept and not self._store.is_remote) or _is_conditional(headers)
 
     def _check(self, source: ComputedValue, generation: Generation) -> None:
         """Check that all that was read in several steps belongs to one generation."""

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from tegula import engine
 from tegula.arrays.array import Array
-from tegula.errors import UnsupportedError
+from tegula.errors import TegulaError, UnsupportedError
 from tegula.formats import find_format
 from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis, regular_grid
 from tegula.metadata.chunk_keys import default_keys
@@ -196,6 +196,19 @@ class CastArray:
         store = _Values({**documents, key: data}, array.store.url)
         return Array(engine.stored_array(store, array.path, array.metadata), array.path, read_only=True)
 
+    def _decoded(self, coords: tuple[int, ...], data: bytes, region: tuple[slice, ...]) -> npt.NDArray[Any] | None:
+        """Decode a region that is a whole stored chunk, as most are; ``None`` if it is not, or the codecs can't."""
+        stored, shape = self.array.stored, self._grid.chunk_shape(coords)
+        if stored.metadata.grid != self._grid or tuple(s.stop - s.start for s in region) != shape:
+            return None
+        try:
+            return stored.chain.decode(data, shape) if stored.stored_shape(coords, data) == shape else None
+        except UnsupportedError:
+            return None
+        except TegulaError as error:
+            stored.locate(error, self.stored_key(coords))
+            raise
+
     @property
     def is_read_whole(self) -> bool:
         """Whether a chunk is best made from all of the stored value, so that no writer can come between."""
@@ -218,8 +231,11 @@ class CastArray:
             If it can't be read.
         """
         full = self._grid.chunk_shape(coords)
-        array = self.array if data is None else self._with(self.stored_key(coords), data)
-        part = np.asarray(array[self._grid.region(coords, self.array.shape)])
+        region = self._grid.region(coords, self.array.shape)
+        part = None if data is None else self._decoded(coords, data, region)
+        if part is None:
+            array = self.array if data is None else self._with(self.stored_key(coords), data)
+            part = np.asarray(array[region])
         whole = np.empty(full, self.dtype)
         if part.shape != full:
             whole[...] = self.described.fill_value

@@ -195,6 +195,11 @@ class ShownArray:
             return None
         return transfer(chain, codecs, self._target, new.codecs)
 
+    @property
+    def is_moved(self) -> bool:
+        """Whether whole stored chunks are shown with another container, without decoding them."""
+        return self._transfer is not None
+
     @cached_property
     def _block(self) -> N5Block | None:
         """The codec of stored chunks that are blocks of N5."""

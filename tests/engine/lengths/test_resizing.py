@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.walks import within
 from waves import WaveStore
 
 import tegula
@@ -184,19 +185,19 @@ def test_an_append_while_files_are_deleted_is_kept(tmp_path: Path, monkeypatch: 
     array[:] = 7
     other = tegula.open_array(tmp_path, mode="r+")
     appending = threading.Thread(target=lambda: other.append([1, 2, 3]))
-    read_metadata = resizing.read_metadata
+    read_present = vars(resizing)["_read_present"]
 
     def look(*args: Any) -> Any:
-        known = read_metadata(*args)
+        known = read_present(*args)
         if appending.ident is None:
             appending.start()  # which waits for as long as the directory is locked
             deadline = time.monotonic() + 1
             while tegula.open(tmp_path).shape == (5,) and time.monotonic() < deadline:
                 time.sleep(0.01)
-            return known if when == "before" else read_metadata(*args)
+            return known if when == "before" else read_present(*args)
         return known
 
-    monkeypatch.setattr(resizing, "read_metadata", look)
+    monkeypatch.setattr(resizing, "_read_present", look)
     array.resize(5)
     appending.join(30)
     found = tegula.open(tmp_path)
@@ -340,6 +341,62 @@ def test_each_change_starts_from_the_present_documents(format: str, place: str, 
         one.resize(21)
     with pytest.raises(tegula.NotFoundError):
         one.resize(21)
+
+
+OTHER_PROCESS = """
+import sys, numpy as np, tegula
+from tegula.engine.lengths import resizing
+from tests.walks import within
+cut_off = resizing.cut_off
+for line in sys.stdin:
+    try:
+        a = tegula.open_array(sys.argv[1], "r+")
+        rows, more = len(a), np.full((9, 6), 7, "i4")
+        exec(line)
+    except (ZeroDivisionError, tegula.SelectionError) as error:
+        print(type(error).__name__, flush=True)
+    else:
+        print("done", flush=True)
+    resizing.cut_off = cut_off
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+def test_growing_shows_no_old_values_whatever_another_process_does_meanwhile(format: str, tmp_path: Path) -> None:
+    array = tegula.create_array(tmp_path, shape=(2, 6), chunks=(4, 2), dtype="i4", format=format)
+    actions = {
+        "pass": "done",
+        "a.append(more); a.resize(rows, 6)": "done",
+        # it ends before it deletes the chunks that it has cut off
+        "resizing.cut_off = lambda *_: 1 / 0; a.append(more); a.resize(rows, 6)": "ZeroDivisionError",
+        "a.append(more); b = tegula.open_array(a.store, 'r+'); a.resize(rows, 6); b[rows:] = 7": "SelectionError",
+        "a.resize(1, 6); a.resize(rows, 6)": "done",
+        "a.append(more); a.resize(rows, 6); a.attrs['unit'] = 'K'": "done",
+    }
+    command = [sys.executable, "-c", OTHER_PROCESS, tmp_path]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        for action, answer in [*actions.items(), *actions.items()]:
+            array[:2] = 7
+            print(action, file=other.stdin, flush=True)
+            assert other.stdout.readline() == answer + "\n"
+            for _ in range(3):
+                array.resize(len(array) + 1, 6)
+                assert array[2:].max() == 0
+                assert array[0].min() == 7
+        other.stdin.close()
+    assert array.attrs["unit"] == "K"
+
+
+@pytest.mark.usefixtures("by_the_kernel")
+@pytest.mark.parametrize("format", ["zarr2", "zarr3"])
+def test_growing_again_takes_few_calls(format: str, tmp_path: Path) -> None:
+    array = tegula.create_array(tmp_path, shape=(4, 6), chunks=(600, 6), dtype="i4", format=format)
+    for length in range(5, 300):  # functions are compiled for values that are often copied
+        array.resize(length, 6)
+    assert within(75, lambda: array.resize(len(array) + 1, 6))
 
 
 def test_growing_from_length_0_gives_chunks_a_length() -> None:

@@ -21,7 +21,7 @@ __all__ = ["PATIENCE", "Reservation", "keep_mark", "needs_reservation", "unmarke
 
 PATIENCE: Final = 20.0  # seconds, longer than a few requests and their retries take
 _BITS: Final = 64
-_find_mark = re.compile(rb"[ \t]{%d}\Z" % _BITS).search
+_is_mark = re.compile(rb"[ \t]{%d}" % _BITS).fullmatch
 
 
 def needs_reservation(store: Store) -> bool:
@@ -36,6 +36,10 @@ def needs_reservation(store: Store) -> bool:
     False
     """
     return not store.fresh_generations or store.is_remote
+
+
+def _find_mark(raw: bytes) -> re.Match[bytes] | None:
+    return _is_mark(raw, max(len(raw) - _BITS, 0))
 
 
 def unmarked(raw: bytes) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from functools import partial
 from math import prod
-from operator import le
+from operator import gt, le, lt
 from typing import Any
 
 import numpy as np
@@ -23,11 +23,12 @@ from tegula.engine.stored.array import Box, StoredArray
 from tegula.engine.stored.reach import Reach
 from tegula.engine.stored.visiting import batches, cells
 from tegula.errors import CodecError, ConflictError, StoreError, TegulaError
+from tegula.formats import find_format
 from tegula.indexing import basic
 from tegula.metadata.chunk_grids import ChunkGrid, VaryingAxis
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
 from tegula.runtime.frozen import replace
-from tegula.stores import MemoryStore
+from tegula.stores import MemoryStore, Store
 from tegula.stores.capabilities import delete_if, lock
 
 __all__ = ["chunks_of", "cut_off", "ends_of", "grown", "make_room", "resize"]
@@ -81,7 +82,7 @@ def resize(
         nonlocal before
         before, new = metadata.shape, shape(metadata)
         changed = replace(metadata, shape=new, grid=grown(metadata.grid, new))
-        if any(size > old for size, old in zip(new, before)):
+        if any(map(gt, new, before)):
             # if the array is a column of a table, an append that was killed may have left rows
             if reach is not None and path and new[0] > before[0]:
                 reach.forget()
@@ -89,7 +90,7 @@ def resize(
         return changed
 
     stored = update(change)
-    if any(size < old for size, old in zip(stored.metadata.shape, before)):
+    if any(map(lt, stored.metadata.shape, before)):
         # the lock keeps out appends to a table that this array leads, which store chunks before the shape
         with lock(stored.store, stored.document) if stored.document is not None else nullcontext():
             cut_off(stored, path, before, holds and partial(holds, stored.metadata))
@@ -230,6 +231,8 @@ def cut_off(array: StoredArray, path: str, before: Shape | None = None, holds: H
         forget(array.store, array.prefix)
     edges = [chunks_of(grid, box) for box in _difference(tuple(map(min, before, ends_of(grid, shape))), shape)]
     parts = [*outside, *edges]
+    if not parts:
+        return
     if listed or _is_listed(array, parts, grid.counts(shape)):
         _clear(array, path, holds, array.stored_chunks())
     else:
@@ -245,8 +248,19 @@ def ends_of(grid: ChunkGrid, shape: Shape) -> Iterator[int]:
 def _shape_holds(array: StoredArray, path: str, holds: Holds | None) -> bool:
     if holds is not None:
         return holds()
-    current, metadata = read_metadata(array.store, path, array.metadata.format), array.metadata
-    return isinstance(current, ArrayMetadata) and current.shape == metadata.shape and current.continues(metadata)
+    current, metadata = _read_present(array, array.store, path), array.metadata
+    return current is metadata or (
+        isinstance(current, ArrayMetadata) and current.shape == metadata.shape and current.continues(metadata)
+    )
+
+
+def _read_present(array: StoredArray, store: Store, path: str) -> NodeMetadata | None:
+    """Read the metadata; a local document that has not changed is not parsed again."""
+    metadata = array.metadata
+    key = find_format(metadata.format).shape_key
+    if not (store.is_remote or metadata.dense) and store.get(array.prefix + key) == metadata.documents.get(key, b""):
+        return metadata
+    return read_metadata(store, path, metadata.format)
 
 
 def _difference(outer: Shape, inner: Shape) -> Iterator[Box]:
@@ -327,7 +341,7 @@ def _clear_chunk(array: StoredArray, path: str, holds: Holds | None, coords: Coo
             if holds is not None:
                 current: NodeMetadata | None = metadata if holds() else None
             else:
-                current = read_metadata(store, path, metadata.format)
+                current = _read_present(array, store, path)
             if not isinstance(current, ArrayMetadata) or not current.continues(metadata):
                 return  # the chunk may be that of an array which has taken the place of this one
             before, reach = reach, _reach(metadata.grid, coords, current.shape)

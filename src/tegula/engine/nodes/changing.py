@@ -223,19 +223,17 @@ def update_documents(
 
     if (updated := _update_known(store, prefix, fmt, decide, store_one, shape_only)) is not None:
         return updated
-    # start from the document that this process stored last: most probably it is unchanged, and the condition of the
-    # write proves it
-    stored = reach.document if reach is not None and shape_only and local_array else None
+    last = _last_stored(metadata, keys, fmt, reach) if shape_only and local_array else {}
     for attempt in range(10_000):
-        known = {fmt.shape_key: stored} if stored is not None and not attempt else {}
-        stored_documents = {**known, **_read_and_keep(store, prefix, [key for key in keys if key not in known])}
+        known = {} if attempt else last
+        stored_documents = known or _read_and_keep(store, prefix, keys)
         try:
             final, new = decide(stored_documents)
         except TegulaError:
             if not known:
                 raise
             continue  # the stored document may allow the change; if it does not, the next attempt raises the error
-        if known and not new:
+        if known and [*new] != [fmt.shape_key]:
             continue
         try:
             for key, raw in new.items():
@@ -245,6 +243,19 @@ def update_documents(
             continue
         return final
     raise ConflictError("the metadata kept changing during the update", path=path or store.url)
+
+
+def _last_stored(
+    metadata: NodeMetadata, keys: Sequence[str], fmt: Format, reach: Reach | None
+) -> dict[str, tuple[bytes | None, Generation]]:
+    """Return the documents as this object knows them, if it has stored the shape before.
+
+    Most probably the document of the shape is unchanged, and the condition of the write proves it. The shape does not
+    depend on the other documents.
+    """
+    if reach is None or reach.document is None:
+        return {}
+    return {**{key: (metadata.documents.get(key), None) for key in keys}, fmt.shape_key: reach.document}
 
 
 def _read_and_keep(store: Store, prefix: str, keys: Sequence[str]) -> dict[str, tuple[bytes | None, Generation]]:
@@ -279,9 +290,9 @@ def _update_known(
     One document is written, on condition that it is unchanged. That is sufficient if there are no other documents, or
     if only the shape changes, since the shape does not depend on the other documents.
     """
-    keys = _asked(fmt, store)
-    if len(fmt.keys) > 1 and not shape_only:
+    if not document_cache.applies(store) or (len(fmt.keys) > 1 and not shape_only):
         return None
+    keys = _asked(fmt, store)
     known = document_cache.known(store, [prefix + key for key in keys])
     if known is None:
         return None

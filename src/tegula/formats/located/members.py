@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -32,6 +33,7 @@ _MAX_DEPTH: Final = 60  # a deeper value is left to `load`, which checks the exa
 _past_space: Final = re.compile(r"[ \t\n\r]*").match
 _numbers: Final = re.compile(rb"(?<=[\[,\s])(?:0|[1-9][0-9]*)(?=[\],\s])")
 _plain_list: Final = re.compile(rb"\[[0-9,\s]*\]").fullmatch
+_around: tuple[bytes, bytes] = b"", b""  # of the numbers that were replaced last; an array that grows does so often
 _past_string: Final = re.compile(r'"([^"\\\x00-\x1f]*)"').match
 
 
@@ -139,25 +141,26 @@ def with_shape(raw: bytes, shape: Sequence[int]) -> bytes | None:
     >>> with_shape(b'{"shape": [ 3,4 ], "chunks": [3, 4]}', (10, 4))
     b'{"shape": [ 10,4 ], "chunks": [3, 4]}'
     """
-    if any(not 0 <= size < 2**63 for size in shape):
+    global _around
+    if min(shape, default=0) < 0 or max(shape, default=0) >= 2**63:
         return None
-    levels = _fastest()(raw, [])
-    if levels is None:
+    before, after = _around
+    old = raw[len(before) : len(raw) - len(after)]
+    if not (before and raw.startswith(before) and raw.endswith(after) and _plain_list(old)):
+        levels = _fastest()(raw, [])
+        rows = [] if levels is None else levels[0].reshape(-1, _FIELDS).tolist()
+        spans = [(start, end) for first, last, start, end, _ in rows if raw[first:last] == b"shape"]
+        if len(spans) != 1:
+            return None
+        start, end = spans[0]
+        before, old, after = raw[:start], raw[start:end], raw[end:]
+        if _plain_list(old) is None:
+            return None
+        _around = before, after
+    between = _numbers.split(old)
+    if len(between) != len(shape) + 1:
         return None
-    spans = [(start, end) for first, last, start, end, _ in _rows(levels[0]) if raw[first:last] == b"shape"]
-    if len(spans) != 1:
-        return None
-    start, end = spans[0]
-    old = raw[start:end]
-    sizes = iter(shape)
-    if _plain_list(old) is None or len(_numbers.findall(old)) != len(shape):
-        return None
-    return raw[:start] + _numbers.sub(lambda _: b"%d" % next(sizes), old) + raw[end:]
-
-
-def _rows(level: Level) -> list[list[int]]:
-    rows: list[list[int]] = level.reshape(-1, _FIELDS).tolist()
-    return rows
+    return b"".join([before, *chain.from_iterable(zip(between, map(b"%d".__mod__, shape))), between[-1], after])
 
 
 @cache

@@ -31,7 +31,7 @@ _PLAIN_NAME = r"[0-9A-Za-z_](?:[0-9A-Za-z_.]*[0-9A-Za-z_])?|\.z(?:array|attrs|gr
 _PLAIN_FOLDER = r"[0-9A-Za-z_][0-9A-Za-z_.-]*|\.tegula_job"
 _PLAIN_KEY = "(?!)" if _WINDOWS else rf"(?:(?:{_PLAIN_FOLDER})/)*(?:{_PLAIN_NAME})"
 
-AT_ROOT = frozenset(() if _WINDOWS else ("zarr.json", ".zarray", ".zattrs", ".zgroup"))
+AT_ROOT = frozenset(() if _WINDOWS else ("zarr.json", ".zarray", ".zattrs", ".zgroup", ".nczarray"))
 """Plain keys of documents at the root, which opening an array reads before any other key: it compiles no pattern."""
 
 
