@@ -438,6 +438,11 @@ def test_every_package_with_rooms_has_rules() -> None:
     assert packages <= {*INNER}
 
 
+def test_no_module_has_more_than_seven_hundred_lines() -> None:
+    lines = {path.relative_to(ROOT).as_posix(): path.read_bytes().count(b"\n") for path in ROOT.rglob("*.py")}
+    assert {file: count for file, count in lines.items() if count > 700} == {}
+
+
 def test_no_folder_has_more_than_twenty_modules() -> None:
     counts = Counter(path.parent.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
     assert {folder: count for folder, count in counts.items() if count > 20} == {}

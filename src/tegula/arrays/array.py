@@ -5,7 +5,7 @@ from __future__ import annotations
 import _thread
 import numbers
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, overload
@@ -27,10 +27,9 @@ from tegula.views.operators import Operand, not_computed
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from tegula import display, indexing
-    from tegula.arrays import as_type, attributes, chunk_regions, codec_parts, growing, reopening, viewing
+    from tegula import indexing
+    from tegula.arrays import as_type, chunk_regions, codec_parts, growing, reopening, viewing
     from tegula.arrays.as_type import AsType
-    from tegula.arrays.attributes import Attributes
     from tegula.arrays.chunk_regions import Region
     from tegula.arrays.codec_parts import Codec
     from tegula.arrays.foreign_names import ArrayAliases
@@ -48,12 +47,11 @@ else:
         "get_block_selection set_block_selection read_direct write_direct islice fillvalue basename "
         "info_complete",
     )
-    display, indexing = Later("tegula.display"), Later("tegula.indexing")
-    conventions, attributes = Later("tegula.metadata.conventions"), Later("tegula.arrays.attributes")
+    indexing, conventions = Later("tegula.indexing"), Later("tegula.metadata.conventions")
     chunk_regions, codec_parts = Later("tegula.arrays.chunk_regions"), Later("tegula.arrays.codec_parts")
-    as_type, growing = Later("tegula.arrays.as_type"), Later("tegula.arrays.growing")
-    reopening, viewing = Later("tegula.arrays.reopening"), Later("tegula.arrays.viewing")
-    interop, view = Later("tegula.views.interop"), Later("tegula.views.view")
+    as_type = Later("tegula.arrays.as_type")
+    growing, reopening = Later("tegula.arrays.growing"), Later("tegula.arrays.reopening")
+    viewing, interop, view = Later("tegula.arrays.viewing"), Later("tegula.views.interop"), Later("tegula.views.view")
 
 __all__ = ["Array"]
 
@@ -132,8 +130,7 @@ class Array(Node, Operand, ArrayAliases):
     @property
     def fill_value(self) -> Any:
         """Value of elements that were never written; ``None`` where the format leaves it undefined."""
-        fill = self.metadata.fill_value
-        return None if fill is None else fill[()]
+        return None if (fill := self.metadata.fill_value) is None else fill[()]
 
     @property
     def dimension_names(self) -> tuple[str | None, ...] | None:
@@ -247,15 +244,7 @@ class Array(Node, Operand, ArrayAliases):
         """The first of the `compressors` that is not a checksum, ``None`` if there is none."""
         return codec_parts.compressor_of(self.metadata)
 
-    # --- attributes and reports
-
-    @property
-    def attrs(self) -> Attributes:
-        """The attributes, as a mapping; each change is stored at once."""
-        return attributes.Attributes(self, self._own_attributes, self._change_attributes)
-
-    def _own_attributes(self) -> Mapping[str, Any]:
-        return self.metadata.attributes
+    # --- attributes
 
     def _change_attributes(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
         self.update_metadata(lambda metadata: replace(metadata, attributes=change(dict(metadata.attributes))))
@@ -363,19 +352,9 @@ class Array(Node, Operand, ArrayAliases):
         return engine.start(self.stored, self._read, selection, indexing.numpy_like, out)
 
     def write(self, selection: Any, values: Any) -> Future[None]:
-        """Write in the background, as ``a[selection] = values``.
+        """Write in the background, as ``a[selection] = values``; the values must not change until the future is done.
 
-        Parameters
-        ----------
-        selection : selection
-            Where to write, as in ``a[selection]``.
-        values : array_like
-            Values to write; must not change until the future is done.
-
-        Returns
-        -------
-        Future
-            Its ``result()`` or ``await`` gives ``None``, or raises the error of the write.
+        The future's ``result()`` or ``await`` gives ``None``, or raises the error of the write.
 
         Examples
         --------
@@ -445,12 +424,7 @@ class Array(Node, Operand, ArrayAliases):
 
     @known_keywords
     def astype(self, dtype: npt.DTypeLike) -> AsType:
-        """Return a view of the array whose elements are converted when they are read, as ``astype`` of h5py does.
-
-        Parameters
-        ----------
-        dtype : dtype-like
-            The type to convert to, with NumPy's rules for ``ndarray.astype``.
+        """Return a view whose elements are converted by NumPy's rules when they are read, as ``astype`` of h5py does.
 
         Raises
         ------
@@ -469,16 +443,13 @@ class Array(Node, Operand, ArrayAliases):
 
     @known_keywords
     def resize(self, *shape: Any) -> None:
-        """Change the shape; elements outside the new shape are deleted, and new elements hold the fill value.
+        """Change the shape to new lengths of all axes, one by one or as a tuple.
+
+        Elements outside the new shape are deleted, and new elements hold the fill value.
 
         The new shape is stored first. Then chunks outside it are deleted, and chunks across its edge are set to the
         fill value beyond the edge, with a few operations for each stored chunk. If this is interrupted, the chunks left
         outside the shape are deleted when the array grows again.
-
-        Parameters
-        ----------
-        *shape : int or tuple of int
-            The new length of each axis.
 
         Raises
         ------
@@ -505,10 +476,7 @@ class Array(Node, Operand, ArrayAliases):
     def change_shape(self, shape: Callable[[tuple[int, ...]], tuple[int, ...]]) -> None:
         """Change the shape to ``shape(stored shape)``, computed again if another writer changes the metadata first.
 
-        Raises
-        ------
-        ReadOnlyError, NotFoundError
-            If the array was opened for reading, or has been deleted or replaced.
+        It raises as `update_metadata` does.
 
         Examples
         --------
@@ -675,10 +643,6 @@ class Array(Node, Operand, ArrayAliases):
         name : str or bool, optional
             Name of the dask array; see `dask.array.from_array`.
 
-        Returns
-        -------
-        dask.array.Array
-
         Raises
         ------
         MetadataError
@@ -702,14 +666,11 @@ class Array(Node, Operand, ArrayAliases):
     # --- operators
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Array):
-            return (self.store.url, self._path, self.metadata) == (other.store.url, other._path, other.metadata)
         if isinstance(other, (numbers.Number, np.generic, np.ndarray)):
             raise not_computed(self, "==")
-        return NotImplemented
+        return super().__eq__(other)
 
-    def __hash__(self) -> int:
-        return hash((self.store.url, self._path))
+    __hash__ = Node.__hash__
 
     if not TYPE_CHECKING:  # hidden from type checkers
 

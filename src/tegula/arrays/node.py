@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
@@ -15,14 +15,15 @@ from tegula.runtime.deferred import Later
 
 if TYPE_CHECKING:
     from tegula import display
-    from tegula.arrays import foreign_names
+    from tegula.arrays import attributes, foreign_names
     from tegula.arrays.attributes import Attributes
     from tegula.display import Info
+    from tegula.metadata.nodes import NodeMetadata
     from tegula.runtime import optional
     from tegula.stores import Store
 else:
     display, foreign_names = Later("tegula.display"), Later("tegula.arrays.foreign_names")
-    optional = Later("tegula.runtime.optional")
+    attributes, optional = Later("tegula.arrays.attributes"), Later("tegula.runtime.optional")
 
 __all__ = ["Node", "opened_by_name", "other_names"]
 
@@ -54,6 +55,11 @@ class Node(ABC):
         """The store that holds the node."""
 
     @property
+    @abstractmethod
+    def metadata(self) -> NodeMetadata:
+        """The node's description, as last read or written by this object."""
+
+    @property
     def path(self) -> str:
         """Path in the store; ``""`` at the root."""
         return self._path
@@ -83,9 +89,15 @@ class Node(ABC):
     def missing_chunks(self, value: str | None) -> None: ...
 
     @property
-    @abstractmethod
     def attrs(self) -> Attributes:
-        """The attributes, as a mapping; each change is stored at once."""
+        """The attributes, as a mapping; each change is stored at once. Those of a table lack its list of columns."""
+        return attributes.Attributes(self, self._own_attributes, self._change_attributes)
+
+    def _own_attributes(self) -> Mapping[str, Any]:
+        return self.metadata.attributes
+
+    @abstractmethod
+    def _change_attributes(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None: ...
 
     def update_attributes(self: N, attributes: Mapping[str, Any]) -> N:
         """Set several attributes in one write, as ``attrs.update`` does, and return the node itself.
@@ -231,6 +243,14 @@ class Node(ABC):
         if self._read_only:
             why = self.store.why_read_only or 'was opened for reading; open it with mode="r+"'
             raise ReadOnlyError(f"the {self.kind} {why}", path=self.location)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Node) or other.kind != self.kind:
+            return NotImplemented
+        return (self.store.url, self._path, self.metadata) == (other.store.url, other._path, other.metadata)
+
+    def __hash__(self) -> int:
+        return hash((self.store.url, self._path))
 
 
 if not TYPE_CHECKING:  # hidden from type checkers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
@@ -16,13 +17,20 @@ from tegula.metadata.spacing import steps_text
 from tegula.runtime.quantities import human_bytes
 
 __all__ = [
-    "Listed", "add_dimensions", "array_text", "attributes_listed", "axes_text", "contents", "coordinates_among",
-    "data_set_row", "dimensions_text", "ends", "format_of", "is_plain_directory", "kind_of", "samples", "units_of",
-    "value_text",
+    "Listed", "add_dimensions", "array_text", "attributes_listed", "axes_text", "contents", "coordinates_of",
+    "data_set_row", "dimensions_text", "ends", "format_of", "is_plain_directory", "kind_of", "samples", "short_text",
+    "units_of", "value_text",
 ]  # fmt: skip
 
 _SAMPLES: Final = 5  # values of a coordinate that are shown from its beginning, and from its end
 _MOST: Final = 100  # members and attributes that are listed
+_SECONDS: Final = {  # in a unit of time
+    "W": Fraction(604800),
+    "D": Fraction(86400),
+    "h": Fraction(3600),
+    "m": Fraction(60),
+    **{unit: Fraction(1, 1000**power) for power, unit in enumerate(("s", "ms", "us", "ns", "ps", "fs", "as"))},
+}
 
 
 class Listed(int):
@@ -104,6 +112,11 @@ def dimensions_text(lengths: Mapping[str, Sequence[int]]) -> str:
     return ", ".join(f"{name} {' or '.join(f'{size:,}' for size in sizes)}" for name, sizes in lengths.items())
 
 
+def coordinates_of(arrays: Mapping[str, Any]) -> set[str]:
+    """Return the names of the coordinates among arrays; see `coordinates_among`."""
+    return coordinates_among({name: array.metadata for name, array in arrays.items()})
+
+
 def contents(members: Iterable[tuple[str, Any]], stored: Mapping[str, int | None]) -> dict[str, Any]:
     """Describe the arrays among members: lengths of their dimensions, coordinates with their ends, variables.
 
@@ -118,7 +131,7 @@ def contents(members: Iterable[tuple[str, Any]], stored: Mapping[str, int | None
     lengths: dict[str, list[int]] = {}
     for array in arrays.values():
         add_dimensions(lengths, array)
-    coordinates = coordinates_among({name: array.metadata for name, array in arrays.items()})
+    coordinates = coordinates_of(arrays)
     values = {name: samples(arrays[name]) for name in arrays if name in coordinates}
     rows = {name: _cells(name, array, stored.get(name), values.get(name)) for name, array in arrays.items()}
     facts: dict[str, Any] = {}
@@ -224,3 +237,44 @@ def value_text(value: Any) -> str:
         text = np.datetime_as_string(value.astype("M8[us]"), unit="auto") if not np.isnat(value) else "NaT"
         return str(text)
     return shorten(value, 30).removesuffix(".0")
+
+
+def short_text(value: Any) -> str:
+    """Return a number with up to four digits, a time without zeros at its end, or text of up to twelve letters.
+
+    Examples
+    --------
+    >>> short_text(np.datetime64("2024-01-01T00:00:00.000")), short_text(np.timedelta64(174587628, "ms"))
+    ('2024-01-01', '2 d 0:29:48')
+    >>> short_text(0.123456), short_text(12345678), short_text(None), short_text("a long name of a station")
+    ('0.1235', '12345678', '-', "'a long name…")
+    """
+    if value is None:
+        return "-"
+    if isinstance(value, (float, complex)):
+        return f"{value:.4g}"
+    if isinstance(value, np.timedelta64):
+        return _short_duration(value)
+    if isinstance(value, np.datetime64):
+        if np.isnat(value):
+            return "NaT"
+        date, _, time = str(value).partition("T")
+        time = time.rstrip("0").rstrip(".") if "." in time else time
+        return f"{date} {time}" if time.strip("0:") else date  # a table is wrapped at the blank
+    text = str(value) if isinstance(value, int) else repr(value)
+    return text if len(text) <= 20 and isinstance(value, int) else text if len(text) <= 13 else f"{text[:12]}…"
+
+
+def _short_duration(value: np.timedelta64) -> str:
+    """Write a duration of a minute or more in days, hours, minutes and whole seconds."""
+    unit, step = np.datetime_data(value.dtype)
+    if np.isnat(value) or unit not in _SECONDS:
+        return str(value)
+    exact = int(value.astype("i8")) * step * _SECONDS[unit]
+    if abs(exact) < 60:
+        return f"{float(exact):.4g} s"
+    days, seconds = divmod(round(abs(exact)), 86400)
+    parts = [f"{days} d"] if days else []
+    if seconds or not days:
+        parts.append(f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}")
+    return ("-" if exact < 0 else "") + " ".join(parts)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from tegula.display.contents import Listed, attributes_listed, contents, data_set_row, is_plain_directory
 from tegula.display.layout import cells_of, columns, number_text, padded, painted
 from tegula.display.markup import fold, muted, shorten, table, text
+from tegula.errors import StoreError
 from tegula.metadata.spacing import steps_text
 from tegula.runtime.quantities import human_bytes
 
@@ -17,6 +19,7 @@ __all__ = [
 
 
 _VALUES: Final = 4  # the column of a coordinate's values
+_FEW_CHUNKS: Final = 1000  # that are counted without being asked for
 _MOST: Final = 500  # letters of a fact; a grid may list a million lengths of chunks
 
 
@@ -149,14 +152,16 @@ def _array_info(array: Any) -> Info:
     return Info(facts)
 
 
-def group_info(group: Any, stored_of: Callable[[Sequence[tuple[str, Any]]], Mapping[str, int | None]]) -> Info:
+def group_info(group: Any, stored: Mapping[str, int | None] | None = None) -> Info:
     """Collect the facts of a group and list its direct members, with the first and last values of coordinates.
 
-    `stored_of` returns the bytes of the stored chunks of arrays by path below the group, given its members.
+    `stored` has the bytes of the stored chunks of arrays by path below the group; by default of those direct members
+    where that is quick to count.
     """
     unreadable: dict[str, str] = {}
     members = [*group.members(unreadable)]
-    stored = stored_of(members)
+    if stored is None:
+        stored = _quickly_counted(group.store, members)
     facts: dict[str, Any] = {"Type": "plain directory, not itself a group" if is_plain_directory(group) else "group"}
     if is_plain_directory(group):
         inside = {"Data sets": Listed(len(members), [data_set_row(name, node, stored) for name, node in members])}
@@ -180,6 +185,17 @@ def group_info(group: Any, stored_of: Callable[[Sequence[tuple[str, Any]]], Mapp
             "Attributes": attributes_listed(group.attrs.asdict()),
         }
     )
+
+
+def _quickly_counted(store: Any, members: Iterable[tuple[str, Any]]) -> dict[str, int]:
+    """Return the bytes of the stored chunks of arrays that have few chunks, in a store that lists them quickly."""
+    sizes: dict[str, int] = {}
+    if store.listable and not store.is_remote:
+        for name, node in members:
+            if node.kind == "array" and (node.nshards or node.nchunks) <= _FEW_CHUNKS:
+                with suppress(StoreError):  # the storage may refuse to list
+                    sizes[name] = node.nbytes_stored()
+    return sizes
 
 
 def _table_info(table: Any) -> Info:

@@ -10,7 +10,8 @@ from typing import Any
 from tegula.arrays.array import Array
 from tegula.errors import TegulaError
 from tegula.extracts.windows import Window, window
-from tegula.hierarchy.group import Group, open_node
+from tegula.hierarchy.group import Group
+from tegula.hierarchy.nodes import open_node
 from tegula.metadata.ome import Place, places_said
 
 __all__ = ["Heads", "coordinates_along", "heads_of"]

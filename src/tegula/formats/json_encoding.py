@@ -99,6 +99,8 @@ def _json_errors(key: str, value: Any = None) -> Iterator[None]:
         yield
     except RecursionError as error:
         raise MetadataError("the value is nested too deeply for JSON", key=key) from error
+    except MetadataError:  # of a member that is read only now
+        raise
     except (TypeError, ValueError) as error:
         field = ".".join(_unwritable(value)) or None
         raise MetadataError(f"the value can't be written as JSON: {error}", key=key, field=field) from error

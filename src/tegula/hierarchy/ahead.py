@@ -51,11 +51,11 @@ class AnyGroup(Protocol):
     def knows_members(self) -> bool:
         """Whether members are looked up in consolidated metadata."""
 
+    _members: Any  # which opens them
+
     @property
     def is_folder(self) -> bool: ...
     def path_of(self, name: str) -> str: ...
-    def _made(self, path: str, metadata: NodeMetadata) -> Any: ...
-    def _open(self, path: str) -> Any: ...
 
 
 class Ahead:
@@ -110,15 +110,15 @@ class Ahead:
             node: Any = metadata
             if metadata is not None and not isinstance(metadata, TegulaError):
                 try:
-                    node = group._made(group.path_of(name), metadata)
+                    node = group._members.made(group.path_of(name), metadata)
                 except TegulaError as error:
                     node = error
             elif is_entry(metadata):
                 try:
-                    node = group._open(group.path_of(name))
+                    node = group._members.open(group.path_of(name))
                 except TegulaError as error:
                     node = error
-            if hasattr(node, "_made"):  # a group
+            if node is not None and node.kind == "group":
                 self._waiting[_names(node.path)] = node
             if node is not None or keep:
                 yield name, node

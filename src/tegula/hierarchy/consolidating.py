@@ -10,13 +10,15 @@ from tegula import engine
 from tegula.errors import ConflictError, MetadataError, TegulaError, UnsupportedError
 from tegula.formats import find_format
 from tegula.formats.located.consolidated import Consolidated
-from tegula.hierarchy.members import Documents
+from tegula.hierarchy.ahead import AnyGroup
+from tegula.hierarchy.members import Documents, walked
 from tegula.metadata.nodes import GroupMetadata
 from tegula.stores import Store
-from tegula.stores.capabilities import unchanged
+from tegula.stores.capabilities import Translating, unchanged
 
 __all__ = [
-    "below", "has_consolidated", "opened_consolidated", "read_consolidated", "replace_entry", "write_consolidated",
+    "below", "documents_below", "has_consolidated", "opened_consolidated", "read_consolidated", "replace_entry",
+    "write_consolidated",
 ]  # fmt: skip
 
 
@@ -67,6 +69,13 @@ def write_consolidated(
             engine.forget(store, key)
         return replace(current, documents={**current.documents, **new}, consolidated=None)
     raise ConflictError("the metadata kept changing while it was being copied", path=location)
+
+
+def documents_below(group: AnyGroup) -> Iterator[tuple[str, Mapping[str, bytes]]]:
+    """Yield path and documents of the members of a group that other readers can read: of all but those of drafts."""
+    for path, node in walked(group, None, implicit=False, strict=True):
+        if not isinstance(node.store, Translating):
+            yield path, node.metadata.documents
 
 
 def has_consolidated(store: Store, path: str, group: GroupMetadata) -> bool:

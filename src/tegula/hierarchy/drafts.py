@@ -107,7 +107,12 @@ def is_entry(error: object) -> bool:
 
 
 def found_at(
-    store: Store, path: str, read: Callable[[Store, str], Any], inside: str | None = None
+    store: Store,
+    path: str,
+    read: Callable[[Store, str], Any],
+    inside: str | None = None,
+    *,
+    first: Callable[[Store, str], Any] | None = None,
 ) -> tuple[Store, str, Any]:
     """Return what is read at a path, and where: in the store, or in the view of a draft's hierarchy.
 
@@ -119,6 +124,8 @@ def found_at(
         Reads a node, given a store and a path; returns ``None`` if there is none.
     inside : str, optional
         As for `elsewhere`.
+    first : callable, optional
+        Reads the node at its own path, if in another way than `read`.
 
     Raises
     ------
@@ -127,7 +134,7 @@ def found_at(
     """
     failed = None
     try:
-        if (node := read(store, path)) is not None:
+        if (node := (first or read)(store, path)) is not None:
             return store, path, node
     except UnsupportedError as error:
         failed = error

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import _thread
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, MutableMapping, Sequence, ValuesView
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, MutableMapping, ValuesView
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from weakref import ref
 
 from tegula import display, engine
 from tegula.arrays.array import Array
-from tegula.arrays.attributes import Attributes
 from tegula.arrays.chunking import as_shape
 from tegula.arrays.creation import new_group
 from tegula.arrays.filling import CREATION, ArrayOptions, new_array_with
@@ -24,8 +23,6 @@ from tegula.errors import (
     AlreadyExistsError,
     MetadataError,
     NotFoundError,
-    StoreError,
-    TegulaError,
     UnsupportedError,
     brief,
 )
@@ -33,22 +30,21 @@ from tegula.formats import find_format
 from tegula.hierarchy.ahead import Ahead, Entry
 from tegula.hierarchy.consolidating import (
     below,
+    documents_below,
     has_consolidated,
     opened_consolidated,
     read_consolidated,
     write_consolidated,
 )
 from tegula.hierarchy.copying import CopyReport, copy_node, move_node
-from tegula.hierarchy.drafts import elsewhere, place_of, place_to_change
+from tegula.hierarchy.drafts import place_of, place_to_change
 from tegula.hierarchy.members import Documents, Items, Keys, Members, Names, Values, readable, walked
 from tegula.metadata.data_types import as_data_type, can_hold, same_type
-from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
+from tegula.metadata.nodes import GroupMetadata
 from tegula.runtime.deferred import Later
 from tegula.stores import Store
 from tegula.stores.arguments import is_key
-from tegula.stores.capabilities import Translating
 from tegula.stores.targets import nearest
-from tegula.tables.table import Table
 
 if TYPE_CHECKING:
     from tegula.arrays.arguments import DTypeLike, ShapeLike
@@ -63,74 +59,10 @@ else:
         "info_complete",
     )
 
-__all__ = ["Group", "group_at", "open_below", "open_node"]
+__all__ = ["Group"]
 
 M = TypeVar("M", "Array", "Group")
-N = TypeVar("N", bound="Array | Group | Table | None")
 _KEYWORDS = CREATION | {"shape", "dtype", "data", "format", "overwrite", "allow_pickle"}
-_FEW_CHUNKS: Final = 1000  # that `info` counts the bytes of
-
-
-def open_node(
-    store: Store,
-    path: str,
-    format: str | None = None,
-    *,
-    read_only: bool,
-    allow_pickle: bool = False,
-    documents: Mapping[str, bytes] | None = None,
-) -> Array | Group | Table | None:
-    """Open the node at a path, implicit groups included; return ``None`` if there is none.
-
-    `documents` are those of the node, if they have been read already.
-    """
-    metadata = engine.read_metadata(store, path, format, documents, kept=True)
-    if isinstance(metadata, ArrayMetadata):
-        return _node(store, path, metadata, read_only, allow_pickle)
-    return group_at(store, path, metadata, format, read_only=read_only, allow_pickle=allow_pickle)
-
-
-def open_below(store: Store, path: str, above: str, **options: Any) -> Array | Group | Table | None:
-    """Open the node at a path below a group, as `open_node` does, also one in a hierarchy of a draft of Zarr v3."""
-    failed = None
-    try:
-        if (node := open_node(store, path, **options)) is not None:
-            return node
-    except UnsupportedError as error:
-        failed = error
-    if (found := elsewhere(store, path, failed, above)) is not None:
-        return open_node(*found, **{**options, "documents": None})
-    if failed is not None:
-        raise failed
-    return None
-
-
-def group_at(
-    store: Store, path: str, metadata: GroupMetadata | None, format: str | None, *, read_only: bool, allow_pickle: bool
-) -> Group | Table | None:
-    """Return the group or table that `metadata` describes; without it, an implicit group or ``None``."""
-    metadata = metadata or engine.implicit_group(store, path, format, deep=True)
-    return None if metadata is None else _group(store, path, metadata, read_only, allow_pickle)
-
-
-def _group(store: Store, path: str, metadata: GroupMetadata, read_only: bool, allow_pickle: bool) -> Group | Table:
-    if metadata.members is not None:
-        return Table(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)
-    return Group(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)
-
-
-def _node(
-    store: Store,
-    path: str,
-    metadata: NodeMetadata,
-    read_only: bool,
-    allow_pickle: bool,
-    document: str | None = None,
-) -> Array | Group | Table:
-    if isinstance(metadata, GroupMetadata):
-        return _group(store, path, metadata, read_only, allow_pickle)
-    stored = engine.stored_array(store, path, metadata, allow_pickle=allow_pickle, document=document)
-    return Array(stored, path, read_only=read_only, allow_pickle=allow_pickle)
 
 
 class Group(Node, MutableMapping[str, Any], GroupAliases):
@@ -171,8 +103,8 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
         self._metadata = metadata
         self._read_only = read_only or store.read_only
         self.allow_pickle = allow_pickle
-        self._missing_chunks: str | None = None
-        self._members = Members(store, path, metadata.format, known, copy)
+        how = {"read_only": self._read_only, "allow_pickle": allow_pickle}
+        self._members = Members(Group, store, path, metadata.format, how, known, copy)
         self._last_listing: tuple[int, Callable[[], Names | None]] = 0, lambda: None  # its thread and iterator
 
     @property
@@ -216,14 +148,6 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
         """
         return not self._metadata.documents or find_format(self.format).folders_are_groups
 
-    @property
-    def attrs(self) -> Attributes:
-        """The attributes, as a mapping that writes through."""
-        return Attributes(self, self._own_attributes, self._change_attributes)
-
-    def _own_attributes(self) -> Mapping[str, Any]:
-        return self._metadata.attributes
-
     def _change_attributes(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
         self.check_writable()
         if not self._metadata.documents:  # give an implicit group a document
@@ -244,11 +168,7 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
     # --- members
 
     def __getitem__(self, name: str) -> Any:
-        if name == "/":
-            root = open_node(self._store, "", read_only=self._read_only, allow_pickle=self.allow_pickle)
-            node = self._passed_on(root)
-        else:
-            node = self._open(self.path_of(name))
+        node = self._members.root() if name == "/" else self._members.open(self.path_of(name))
         if node is None:
             advice = nearest.member_advice(self._store, self.path_of(name))
             raise NotFoundError(f"there is no member {name!r}{advice}", path=self.location)
@@ -342,47 +262,17 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
     def __bool__(self) -> bool:
         return True  # also if it is empty
 
-    def _open(self, path: str, documents: Mapping[str, bytes] | None = None) -> Array | Group | Table | None:
-        known, copy = self._members.known_at(path), self._members.copy
-        if known is None:
-            options = {"read_only": self._read_only, "allow_pickle": self.allow_pickle}
-            return self._passed_on(open_below(self._store, path, self._path, documents=documents, **options))
-        try:
-            metadata = find_format(self.format).parse(known.get(path, {}))
-        except TegulaError as error:
-            error.key = copy  # the document that it was read from
-            error.within(path=f"{self._store.url}/{path}")
-            raise
-        if metadata is None:
-            if (place := self._members.place_in_draft(path)) is None:
-                return None
-            member = open_node(*place, read_only=True, allow_pickle=self.allow_pickle)
-            return self._passed_on(member)
-        node = _node(self._store, path, metadata, self._read_only, self.allow_pickle, copy)
-        if isinstance(node, Group):
-            node._members.known, node._members.copy = known, copy
-        return self._passed_on(node)
-
-    def _made(self, path: str, metadata: NodeMetadata) -> Array | Group | Table:
-        return self._passed_on(_node(self._store, path, metadata, self._read_only, self.allow_pickle))
-
-    def _passed_on(self, node: N) -> N:
-        """Pass on to a member what reads of chunks that are not stored give."""
-        if self._missing_chunks is not None and node is not None:
-            node.missing_chunks = self._missing_chunks
-        return node
-
     @property
     def missing_chunks(self) -> str | None:
         """What reads of chunks that are not stored give; see `Array.missing_chunks`.
 
         It can be set, for all members that are opened later.
         """
-        return self._missing_chunks
+        return self._members.missing_chunks
 
     @missing_chunks.setter
     def missing_chunks(self, value: str | None) -> None:
-        self._missing_chunks = engine.missing_rule(value)
+        self._members.missing_chunks = engine.missing_rule(value)
 
     def __setitem__(self, name: str, values: Any) -> None:
         if isinstance(values, Mapping):
@@ -498,14 +388,7 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
             yield from ahead.members(self)
             return
         names = self._members.prefixes() if implicit and self._store.listable else iter(self)
-        for name, documents in self._members.with_documents(names):
-            node: Any
-            try:
-                node = self._open(self.path_of(name), documents)
-            except TegulaError as error:
-                node = error
-            if node is not None:
-                yield name, node
+        yield from self._members.entries(names)
 
     # --- creating
 
@@ -531,7 +414,8 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
         self.check_writable()
         check_keywords("create_array", options, _KEYWORDS)
         own: dict[str, Any] = {"format": self.format, **options}
-        return self._passed_on(new_array_with(self._store, self.path_of(name), data, shape=shape, dtype=dtype, **own))
+        array = new_array_with(self._store, self.path_of(name), data, shape=shape, dtype=dtype, **own)
+        return self._members.passed_on(array)
 
     @known_keywords
     def create_group(self, name: str, *, attributes: Mapping[str, Any] | None = None, overwrite: bool = False) -> Group:
@@ -552,7 +436,8 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
         self.check_writable()
         path = self.path_of(name)
         metadata = new_group(self._store, path, attributes=attributes, format=self.format, overwrite=overwrite)
-        return self._passed_on(Group(self._store, path, metadata, read_only=False, allow_pickle=self.allow_pickle))
+        group = Group(self._store, path, metadata, read_only=False, allow_pickle=self.allow_pickle)
+        return self._members.passed_on(group)
 
     @known_keywords
     def require_array(
@@ -731,16 +616,7 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
         """
         self.check_writable()
         plain = Group(self._store, self._path, self._metadata, read_only=True, allow_pickle=self.allow_pickle)
-        self._metadata = write_consolidated(
-            self._store,
-            self._path,
-            self.format,
-            lambda: (
-                (path, node.metadata.documents)
-                for path, node in plain.walk(strict=True)
-                if not isinstance(node.store, Translating)  # other readers can't read a draft's documents
-            ),
-        )
+        self._metadata = write_consolidated(self._store, self._path, self.format, lambda: documents_below(plain))
 
     def is_consolidated(self) -> bool:
         """Return whether the group has consolidated metadata that can be read.
@@ -786,7 +662,7 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
             copy=f"{self._path}/{find_format(self.format).consolidated_key}".lstrip("/"),
         )
         group.owns_store = self.owns_store
-        return self._passed_on(group)
+        return self._members.passed_on(group)
 
     @property
     def info(self) -> Info:
@@ -795,37 +671,19 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
         It has the stored size of an array only where that is quick to count: in stores that are not remote, for at most
         1,000 chunks (or shards). `Array.nbytes_stored` counts any, the program ``tegula info`` all below the group.
         """
-        return display.group_info(self, self._nbytes_stored)
-
-    def _nbytes_stored(self, members: Sequence[tuple[str, Node]]) -> dict[str, int]:
-        """Return the bytes of the stored chunks of those arrays among members where `info` has them."""
-        sizes: dict[str, int] = {}
-        if self._store.listable and not self._store.is_remote:
-            for name, node in members:
-                if isinstance(node, Array) and (node.nshards or node.nchunks) <= _FEW_CHUNKS:
-                    with suppress(StoreError):  # the storage may refuse to list
-                        sizes[name] = node.nbytes_stored()
-        return sizes
+        return display.group_info(self)
 
     def check_writable(self) -> None:
         """Look members up in the store from now on; for errors see `Node.check_writable`."""
         self._members.known = None  # the copy is out of date once something is written
         super().check_writable()
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Group):
-            return NotImplemented
-        return (self._store.url, self._path, self._metadata) == (other._store.url, other._path, other._metadata)
-
-    def __hash__(self) -> int:
-        return hash((self._store.url, self._path))
-
     def __reduce__(self) -> tuple[Any, ...]:
         # consolidated metadata is read again, since it may describe very many members
         members = self._members
         owner = None if members.known is None or members.copy is None else members.copy.rpartition("/")[0]
         mark = engine.fingerprint(self._metadata)
-        options = self._read_only, self.allow_pickle, self._missing_chunks
+        options = self._read_only, self.allow_pickle, self.missing_chunks
         return reopening.unpickled, (Group, self._store, self._path, self.format, mark, *options, owner)
 
     def __repr__(self) -> str:

@@ -1,13 +1,16 @@
-"""The members of a group: their names and documents, in the store or in consolidated metadata, and views of them."""
+"""The members of a group: their names and documents, in the store or in consolidated metadata, nodes and views."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
+from functools import partial
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NoReturn, TypeVar
 
 from tegula import engine
+from tegula.arrays.array import Array
+from tegula.arrays.node import Node
 from tegula.engine.documents.finding import children, members_of_folder, nodes_below
 from tegula.engine.documents.reading import documents_of
 from tegula.engine.nodes.deleting import holds_draft
@@ -16,48 +19,73 @@ from tegula.formats import find_format, keys_up_to
 from tegula.formats.keys import ZARR3_KEY
 from tegula.hierarchy.ahead import Entry
 from tegula.hierarchy.drafts import found_at, place_of
-from tegula.hierarchy.unreadable import Unreadable
+from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
 from tegula.stores import Store
 from tegula.stores.names import is_no_name
+from tegula.tables.table import Table
 
-__all__ = ["Documents", "Items", "Keys", "Members", "Names", "Values", "readable", "walked"]
+__all__ = [
+    "Documents", "Items", "Keys", "Members", "Names", "Unreadable", "Values", "node_of", "open_as", "readable",
+    "walked",
+]  # fmt: skip
 
 _SHOWN: Final = 100  # names in the text of a view
 _TOGETHER: Final = 64  # members whose documents are read together
 
+N = TypeVar("N", bound=Node | None)
 Documents = Mapping[str, Mapping[str, bytes]]
 """Documents of nodes, by path in the store and by key relative to it."""
 
 
 class Members:
-    """The names and documents of the members of a group.
+    """The members of a group: their names and documents, and how they are opened.
 
     Parameters
     ----------
+    group : type
+        The class of groups.
     store, path, format : Store, str, str
         The group.
+    how : mapping
+        The arguments `read_only` and `allow_pickle` with which members are opened.
     known : mapping, optional
         Consolidated metadata, if members are looked up in it.
     copy : str, optional
         The key of the document that `known` was read from.
+
+    Attributes
+    ----------
+    missing_chunks : str or None
+        What reads of chunks that are not stored give, in members that are opened from now on.
 
     Examples
     --------
     >>> import tegula
     >>> g = tegula.create_group({})
     >>> x = g.create_array("x", shape=3, dtype="u1")
-    >>> members = Members(g.store, "", "zarr3")
+    >>> members = Members(tegula.Group, g.store, "", "zarr3", {"read_only": True, "allow_pickle": False})
     >>> [*members.names(is_folder=False)], members.has("y")
     (['x'], False)
+    >>> members.open("x")
+    <tegula.Array ...>
     """
 
-    __slots__ = ("copy", "format", "known", "prefix", "store")
+    __slots__ = ("_group", "_how", "copy", "format", "known", "missing_chunks", "prefix", "store")
 
     def __init__(
-        self, store: Store, path: str, format: str, known: Documents | None = None, copy: str | None = None
+        self,
+        group: type[Node],
+        store: Store,
+        path: str,
+        format: str,
+        how: Mapping[str, Any],
+        known: Documents | None = None,
+        copy: str | None = None,
     ) -> None:
+        self._group, self._how = group, how
         self.store, self.format, self.known, self.copy = store, format, known, copy
         self.prefix = f"{path}/" if path else ""
+        self.missing_chunks: str | None = None
 
     def known_at(self, path: str) -> Documents | None:
         """Return the consolidated metadata, if there is any that describes what is at a path."""
@@ -114,6 +142,94 @@ class Members:
         while some := [*islice(names, _TOGETHER)]:
             yield from zip(some, documents_of(self.store, [self.prefix + name for name in some], keys))
 
+    # --- nodes
+
+    def entries(self, names: Iterator[str]) -> Iterator[Entry]:
+        """Yield names and nodes of members, or names and the errors from opening them."""
+        for name, documents in self.with_documents(names):
+            node: Any
+            try:
+                node = self.open(self.prefix + name, documents)
+            except TegulaError as error:
+                node = error
+            if node is not None:
+                yield name, node
+
+    def open(self, path: str, documents: Mapping[str, bytes] | None = None) -> Any:
+        """Open the member at a path of the store; return ``None`` if there is none.
+
+        `documents` are those of the member, if they have been read already.
+        """
+        if (known := self.known_at(path)) is None:
+            read = partial(open_as, self._group, **self._how)
+            first = read if documents is None else partial(read, documents=documents)
+            return self.passed_on(found_at(self.store, path, read, self.prefix.rstrip("/"), first=first)[2])
+        try:
+            metadata = find_format(self.format).parse(known.get(path, {}))
+        except TegulaError as error:
+            error.key = self.copy  # the document that it was read from
+            error.within(path=f"{self.store.url}/{path}")
+            raise
+        if metadata is None:
+            if (place := self.place_in_draft(path)) is None:
+                return None
+            return self.passed_on(open_as(self._group, *place, **{**self._how, "read_only": True}))
+        node = node_of(self._group, self.store, path, metadata, document=self.copy, **self._how)
+        if node.kind == "group":
+            node._members.known, node._members.copy = known, self.copy
+        return self.passed_on(node)
+
+    def root(self) -> Any:
+        """Open the node at the root of the store; return ``None`` if there is none."""
+        return self.passed_on(open_as(self._group, self.store, "", **self._how))
+
+    def made(self, path: str, metadata: NodeMetadata) -> Any:
+        """Return the member at a path of the store that has this description."""
+        return self.passed_on(node_of(self._group, self.store, path, metadata, **self._how))
+
+    def passed_on(self, node: N) -> N:
+        """Pass on to a member what reads of chunks that are not stored give."""
+        if self.missing_chunks is not None and node is not None:
+            node.missing_chunks = self.missing_chunks
+        return node
+
+
+def open_as(
+    group: type[Node],
+    store: Store,
+    path: str,
+    format: str | None = None,
+    *,
+    documents: Mapping[str, bytes] | None = None,
+    **how: Any,
+) -> Any:
+    """Open the node at a path, implicit groups included; return ``None`` if there is none.
+
+    `group` is the class of groups, `documents` are those of the node, if they have been read already. `how` has
+    `read_only` and `allow_pickle`.
+    """
+    metadata = engine.read_metadata(store, path, format, documents, kept=True)
+    metadata = metadata or engine.implicit_group(store, path, format, deep=True)
+    return None if metadata is None else node_of(group, store, path, metadata, **how)
+
+
+def node_of(
+    group: type[Node],
+    store: Store,
+    path: str,
+    metadata: NodeMetadata,
+    *,
+    read_only: bool,
+    allow_pickle: bool = False,
+    document: str | None = None,
+) -> Any:
+    """Return the array, group or table that metadata describes; `group` is the class of groups."""
+    if isinstance(metadata, ArrayMetadata):
+        stored = engine.stored_array(store, path, metadata, allow_pickle=allow_pickle, document=document)
+        return Array(stored, path, read_only=read_only, allow_pickle=allow_pickle)
+    cls: Any = group if metadata.members is None else Table
+    return cls(store, path, metadata, read_only=read_only, allow_pickle=allow_pickle)
+
 
 def readable(entries: Iterator[Entry], unreadable: dict[str, str] | None, strict: bool) -> Iterator[tuple[str, Any]]:
     """Yield the members that can be opened; see `Group.members` for the others."""
@@ -153,7 +269,7 @@ def walked(group: Any, unreadable: dict[str, str] | None, *, implicit: bool, str
             open_groups.pop()
             continue
         yield above + name, node
-        if hasattr(node, "_made"):  # a group
+        if node.kind == "group":
             enter(f"{above}{name}/", node)
 
 
@@ -183,6 +299,35 @@ class Names(Iterator[str]):
         names = [*self._names]
         self._names = iter(names)
         return len(names)
+
+
+class Unreadable:
+    """A member that can't be opened; each use of it raises the error from opening it.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> g = tegula.create_group({})
+    >>> g["x"] = [1, 2]
+    >>> g.store.set("y/zarr.json", b'{"zarr_format": 3, "node_type": "array"}') and dict(g.items())
+    {'x': <tegula.Array ...>, 'y': <a member that can't be opened: ...>}
+    """
+
+    def __init__(self, error: TegulaError) -> None:
+        self._error = error
+
+    def _fail(self, *_: Any, **__: Any) -> NoReturn:
+        raise self._error.with_traceback(None)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):  # asked for by copy, pickle and notebooks; objects need not have it
+            raise AttributeError(name)
+        self._fail()
+
+    __getitem__ = __setitem__ = __delitem__ = __contains__ = __iter__ = __len__ = __array__ = _fail
+
+    def __repr__(self) -> str:
+        return f"<a member that can't be opened: {self._error}>"
 
 
 class Keys(KeysView[str]):

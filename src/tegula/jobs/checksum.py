@@ -136,12 +136,8 @@ def checksum(
         wherever the format stores it.
     progress : callable, optional
         Called with the path of an array, the bytes done, and its total bytes.
-    allow_pickle : bool
-        Allow unpickling of chunks, which can run any code.
-    missing_chunks : {"fill", "error"}, optional
-        What chunks that are not stored give, as for `tegula.open`; by default what the node says.
-    storage_options : mapping, optional
-        Settings of the storage, if `source` is a URL; see `tegula.store_of`.
+    allow_pickle, missing_chunks, storage_options : optional
+        As for `tegula.open`.
     runner, workers : optional
         How the work is done, as for `tegula.convert`.
     ledger : str, path, mapping or Store, optional

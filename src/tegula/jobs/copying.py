@@ -92,10 +92,6 @@ def copy(
         ``"error"`` refuses to copy arrays of which a chunk, or an inner chunk of a shard, is not stored. By default the
         node says it, or else the setting.
 
-    Returns
-    -------
-    CopyReport
-
     Raises
     ------
     NotFoundError

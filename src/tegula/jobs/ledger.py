@@ -640,9 +640,7 @@ class Ledger(Records):
         return sum(self.store.size(key) or 0 for key in self.store.list_prefix(self._prefix))
 
     def undivided(self) -> Ledger:
-        if self.part == (1, 1):
-            return self
-        return self._shared_as(1, 1)
+        return self if self.part == (1, 1) else self._shared_as(1, 1)
 
     def living_parts(self) -> list[int]:
         """Return the numbers of the parts that run now, including this one."""

@@ -186,14 +186,7 @@ def show_job(target: TargetLike, path: str = "", *, storage_options: Mapping[str
 
 
 def jobs_around(store: Store, path: str) -> list[JobState]:
-    """Return the jobs that write a node, a group above it or, where looking costs no request, a member of it.
-
-    Examples
-    --------
-    >>> import tegula
-    >>> jobs_around(tegula.MemoryStore(), "era/t")
-    []
-    """
+    """Return the jobs that write a node, a group above it or, where looking costs no request, a member of it."""
     if not survives(store):
         return []
     parts = path.split("/") if path else []
@@ -213,14 +206,7 @@ class Done(NamedTuple):
 
 
 def done_before(store: Store, path: str) -> dict[str, Done]:
-    """Return what the job at a path has done, by array; nothing if there is no job.
-
-    Examples
-    --------
-    >>> import tegula
-    >>> done_before(tegula.MemoryStore(), "x")
-    {}
-    """
+    """Return what the job at a path has done, by array; nothing if there is no job."""
     ledger = Ledger(store, path)
     plan = ledger.plan()
     ledger.read()

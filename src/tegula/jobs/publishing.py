@@ -11,7 +11,7 @@ from typing import Any, Final
 from tegula import engine
 from tegula.arrays.array import Array
 from tegula.arrays.creation import completing, new_array_of
-from tegula.errors import AlreadyExistsError, TegulaError
+from tegula.errors import AlreadyExistsError, NotFoundError, TegulaError
 from tegula.formats import Format, find_format
 from tegula.jobs.ledger import Records
 from tegula.jobs.runners.runner import Work
@@ -20,7 +20,7 @@ from tegula.runtime.frozen import replace
 from tegula.stores import Store
 from tegula.stores.targets.paths import location_of
 
-__all__ = ["Destination", "Writing", "publish"]
+__all__ = ["Destination", "Writing", "array_at", "publish"]
 
 _RETRIES: Final = 10
 
@@ -70,6 +70,15 @@ class Writing(Work):
     def target(self) -> Array:
         """The array that is written."""
         return self.destination.open()
+
+
+def array_at(store: Store, path: str, format: str, *, allow_pickle: bool = False) -> Array:
+    """Open an array that a job has made, for writing; the job leaves out chunks that hold the fill value alone."""
+    metadata = engine.read_metadata(store, path, format)
+    if not isinstance(metadata, ArrayMetadata):
+        raise NotFoundError("the array has been deleted", path=location_of(store, path))
+    stored = engine.stored_array(store, path, metadata, allow_pickle=allow_pickle, missing_chunks="fill")
+    return Array(stored, path, read_only=False)
 
 
 def publish(

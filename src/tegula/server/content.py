@@ -18,7 +18,8 @@ from tegula.arrays.array import Array
 from tegula.engine.documents.implied_keys import members_unknown
 from tegula.engine.reading.costs import decoding_cost
 from tegula.errors import ConflictError, MetadataError, NotFoundError, StoreError, TegulaError, UnsupportedError
-from tegula.hierarchy.group import Group, open_below
+from tegula.hierarchy.group import Group
+from tegula.hierarchy.nodes import open_below
 from tegula.hierarchy.opening import open_table
 from tegula.server.consistency import Watch
 from tegula.stores.arguments import is_key

@@ -10,7 +10,8 @@ from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from tegula.errors import TegulaError
-from tegula.hierarchy.group import Group, open_node
+from tegula.hierarchy.group import Group
+from tegula.hierarchy.nodes import open_node
 from tegula.hierarchy.opening import open_stored
 from tegula.server.running import Server, serve
 

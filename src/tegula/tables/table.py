@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from tegula import engine
 from tegula.arrays.array import Array
-from tegula.arrays.attributes import Attributes
 from tegula.arrays.creation import new_format
 from tegula.arrays.filling import CREATION
 from tegula.arrays.growing import change_rows
@@ -121,11 +120,6 @@ class Table(Node):
     def format(self) -> str:
         """Name of the storage format: ``"bcolz"``, ``"zarr2"`` or ``"zarr3"``."""
         return self._metadata.format
-
-    @property
-    def attrs(self) -> Attributes:
-        """The attributes, as a mapping that writes through; without the one that lists the columns."""
-        return Attributes(self, self._own_attributes, self._change_attributes)
 
     def _own_attributes(self) -> Mapping[str, Any]:
         return attributes_of(self._metadata)
@@ -681,14 +675,6 @@ class Table(Node):
         mark = engine.fingerprint(self._metadata)
         options = self._read_only, self.allow_pickle, self.missing_chunks
         return _reopen, (self._store, self._path, self.format, mark, *options)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Table):
-            return NotImplemented
-        return (self._store.url, self._path, self._metadata) == (other._store.url, other._path, other._metadata)
-
-    def __hash__(self) -> int:
-        return hash((self._store.url, self._path))
 
     def __repr__(self) -> str:
         return f"<tegula.Table {self.format} {len(self)} rows × {len(self.names)} columns {self.location!r}>"

@@ -15,7 +15,7 @@ from tegula.engine.nodes.deleting import remove_array
 from tegula.errors import ConflictError, MetadataError, ReadOnlyError, TegulaError, UnsupportedError
 from tegula.formats import find_format, parse
 from tegula.hierarchy.drafts import found_at
-from tegula.hierarchy.group import open_below
+from tegula.hierarchy.nodes import open_below
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata, NodeMetadata
 from tegula.stores import ABSENT, ByteRange, Generation, Store
 from tegula.stores.arguments import check_key, check_prefix, clip_range, flat_view

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import tegula
+from tegula.display.contents import short_text
 from tegula.jobs import units
-from tegula.jobs.statistics.statistics import Histogram, short
+from tegula.jobs.statistics.statistics import Histogram
 
 VALUES = np.random.default_rng(5).normal(size=(50, 40)).round(2)
 
@@ -195,4 +196,4 @@ def test_drawing() -> None:
     ],
 )
 def test_times_are_short(value: Any, expected: str) -> None:
-    assert short(value) == expected
+    assert short_text(value) == expected

@@ -17,6 +17,7 @@ from tegula.cli.unfinished import warn_of_jobs
 from tegula.display.contents import (
     add_dimensions,
     array_text,
+    coordinates_of,
     dimensions_text,
     ends,
     format_of,
@@ -31,7 +32,6 @@ from tegula.display.tree import Line, Tree, group_tree
 from tegula.errors import TegulaError
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.walking import with_known_members
-from tegula.metadata.conventions import coordinates_among
 from tegula.runtime.quantities import counted, human_bytes
 from tegula.stores.secrets import redacted
 from tegula.tables.table import Table
@@ -60,7 +60,7 @@ def info(
         elif isinstance(node, Group):
             sizes: dict[str, int | None] = {}
             totals = _totals_as_text(node, sizes)
-            print_text(Info({**group_info(node, lambda _: sizes), **totals}), colour)
+            print_text(Info({**group_info(node, sizes), **totals}), colour)
         else:
             print_text(node.info, colour)
 
@@ -190,7 +190,7 @@ def _group_facts(group: Group) -> dict[str, Any]:
     unreadable: dict[str, str] = {}
     members = [*group.members(unreadable)]
     arrays = {name: node for name, node in members if isinstance(node, Array)}
-    coordinates = coordinates_among({name: array.metadata for name, array in arrays.items()})
+    coordinates = coordinates_of(arrays)
     sizes: dict[str, int | None] = {}
     totals = asdict(_totals(group, sizes))
     return {

@@ -12,9 +12,10 @@ from tegula.cli.progress import progress_line
 from tegula.cli.reporting import AllowPickle, AsJson, MissingChunks, QuietButJson, Raw, print_json, print_message
 from tegula.cli.running import Dask, Ledger, Workers, runner_options
 from tegula.cli.targets import StorageOptions, Target, open_target
+from tegula.display.contents import short_text
 from tegula.display.layout import cells_of, columns, cut
 from tegula.display.markup import printable
-from tegula.jobs.statistics.statistics import Statistics, short, statistics
+from tegula.jobs.statistics.statistics import Statistics, statistics
 from tegula.runtime.quantities import counted
 
 __all__ = ["stats"]
@@ -82,12 +83,16 @@ def _facts(result: Statistics) -> list[list[str]]:
         ["Data type", result.dtype],
         ["Count", f"{result.count:,}"],
         ["Missing", f"{result.missing:,}{share}"],
-        *([name, short(value)] for name, value in (("Min", result.min), ("Max", result.max))),
-        *([name, short(value)] for name, value in (("Mean", result.mean), ("Std", result.std)) if value is not None),
+        *([name, short_text(value)] for name, value in (("Min", result.min), ("Max", result.max))),
+        *(
+            [name, short_text(value)]
+            for name, value in (("Mean", result.mean), ("Std", result.std))
+            if value is not None
+        ),
     ]
     histogram = result.histogram
     if histogram is not None:
-        rows.append(["Histogram", f"{short(histogram.edges[0])} {histogram} {short(histogram.edges[-1])}"])
+        rows.append(["Histogram", f"{short_text(histogram.edges[0])} {histogram} {short_text(histogram.edges[-1])}"])
     return rows
 
 

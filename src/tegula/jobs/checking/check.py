@@ -106,10 +106,6 @@ def check(
     ledger : str, path, mapping or Store, optional
         A directory or bucket that records which chunks have no faults, so that the same call can continue later.
 
-    Returns
-    -------
-    CheckReport
-
     Raises
     ------
     NotFoundError

@@ -259,14 +259,11 @@ def compare(
         Number of differences to keep; all are counted.
     progress : callable, optional
         Called with the path of an array, the bytes done, and its total bytes.
-    allow_pickle : bool
-        Allow unpickling of chunks, which can run any code.
-    missing_chunks : {"fill", "error"}, optional
-        What chunks that are not stored give, as for `tegula.open`; by default what the node says.
-    storage_options : mapping, optional
-        Settings of the storage, if `first` is a URL; see `tegula.store_of`.
-    second_storage_options : mapping, optional
-        Those of `second`; by default those of `first` if both URLs name the same bucket.
+    allow_pickle, missing_chunks : optional
+        As for `tegula.open`.
+    storage_options, second_storage_options : mapping, optional
+        Settings of the storage of each, as for `tegula.open`; by default both have those of `first` if their URLs name
+        the same bucket.
     runner, workers : optional
         How the work is done, as for `tegula.convert`.
     ledger : str, path, mapping or Store, optional

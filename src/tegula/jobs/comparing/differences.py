@@ -70,11 +70,11 @@ def units(one: Array, other: Array, absent: list[tuple[int, ...]]) -> Iterator[B
     grid, arrays = block_grid(one, other), (one, other)
     number = prod(grid.counts(other.shape))
     is_sparse = all(array.stored.is_sparse(number, array.nbytes) for array in arrays)
-    if is_sparse:  # a block would be mostly fill values
-        grid = max((array.metadata.grid for array in arrays), key=lambda each: prod(each.largest_chunk()))
     if not is_sparse:
         yield from grid.regions(other.shape)
         return
+    # a block would be mostly fill values
+    grid = max((array.metadata.grid for array in arrays), key=lambda each: prod(each.largest_chunk()))
 
     def stored() -> Iterator[tuple[int, ...]]:
         for array in arrays:

@@ -165,10 +165,6 @@ def convert(
     temporary : str, path, mapping or Store, optional
         Where temporary arrays are stored; by default next to the target. With a ledger they always are.
 
-    Returns
-    -------
-    ConvertReport
-
     Raises
     ------
     CodecError

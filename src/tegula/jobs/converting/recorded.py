@@ -12,8 +12,8 @@ from tegula.arrays.array import Array
 from tegula.engine.nodes.creating import check_vacant, create_parents
 from tegula.engine.nodes.deleting import clear_place, delete_node, is_taken
 from tegula.errors import NotFoundError, UnsupportedError
-from tegula.hierarchy.group import open_node
 from tegula.jobs.ledger import Ledger
+from tegula.jobs.publishing import array_at
 from tegula.jobs.recording import Recording
 from tegula.jobs.rewriting.array_job import ArrayJob, Prepared, bytes_stored, entry_of
 from tegula.jobs.rewriting.planning import Conversion, refuse_taken
@@ -134,10 +134,8 @@ class _CompletionReport(ArrayJob):
             raise UnsupportedError(self.left_out[name])
         compared: dict[str, Any] = {}
         if self.run.verify:
-            path, pickles = prepared.draft.path, prepared.draft.allow_pickle
-            target = open_node(self.store, path, self.layout.fmt.name, read_only=True, allow_pickle=pickles)
-            if not isinstance(target, Array):
-                raise NotFoundError("the array has been deleted", path=location_of(self.store, path))
+            draft = prepared.draft
+            target = array_at(self.store, draft.path, self.layout.fmt.name, allow_pickle=draft.allow_pickle)
             read = self._source(source, "rewrite")
             piece = self.pieces(source, prepared)[1]
             compared = dict(zip(("verified", "digest"), self._verified(source, prepared, piece, target, read)))

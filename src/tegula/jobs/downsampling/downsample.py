@@ -209,10 +209,6 @@ def downsample(
     max_memory : int or str, optional
         Maximum memory for values in each worker, in bytes or as ``"2GB"``.
 
-    Returns
-    -------
-    Pyramid
-
     Raises
     ------
     AlreadyExistsError

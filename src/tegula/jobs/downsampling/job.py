@@ -17,12 +17,13 @@ from tegula.engine.nodes.creating import check_path, check_reserved, check_vacan
 from tegula.engine.nodes.deleting import clear_place, is_taken, occupant, remove_incomplete
 from tegula.engine.nodes.replacing import Replacement, put_in_place
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError
-from tegula.hierarchy.group import Group, open_node
+from tegula.hierarchy.group import Group
+from tegula.hierarchy.nodes import open_node
 from tegula.hierarchy.sources import source_of
 from tegula.jobs.downsampling.levels import ZARR3, Reducing, Step, steps_of
 from tegula.jobs.ledger import DIRECTORY, UNRECORDED, Ledger, Records, is_ledger_key
 from tegula.jobs.plans import Piece, Plan, digest, fingerprint_of
-from tegula.jobs.publishing import Destination, publish
+from tegula.jobs.publishing import Destination, array_at, publish
 from tegula.jobs.recording import Recording, claimed
 from tegula.jobs.rewriting.array_job import ArrayJob, Run, label_of
 from tegula.jobs.rewriting.estimating import Estimate
@@ -280,7 +281,7 @@ class PyramidJob:
         if self.is_copied:
             if self._copy():
                 return False
-            before = self._opened("s0")
+            before = array_at(*self._where("s0"), ZARR3.name)
         # the others, each from the one before
         for step in self.steps:
             level = self._compute(step, before)
@@ -421,13 +422,6 @@ class PyramidJob:
 
     def _group(self) -> Group | None:
         return group_at(*self._where(""))
-
-    def _opened(self, name: str) -> Array:
-        array = open_node(*self._where(name), None, read_only=False)
-        if not isinstance(array, Array):
-            raise NotFoundError("the array has been deleted", path=location_of(self._store, self._path_of(name)))
-        array.missing_chunks = "fill"
-        return array
 
 
 def group_at(store: Store, path: str, *, read_only: bool = False) -> Group | None:

@@ -26,7 +26,7 @@ from tegula.hierarchy.sources import Source, Sources
 from tegula.jobs.ledger import UNRECORDED, Records
 from tegula.jobs.plans import Piece, Plan, description_of
 from tegula.jobs.publishing import Destination, publish
-from tegula.jobs.rewriting.estimating import estimate, estimate_of
+from tegula.jobs.rewriting.estimating import Estimate, estimate
 from tegula.jobs.rewriting.memory import passes_of, unit_grid
 from tegula.jobs.rewriting.passes import Passes
 from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport
@@ -214,7 +214,7 @@ class ArrayJob:
             grid = self.pieces(source, planned)[1].grid
             amount = estimate(source, planned.draft, grid, planned.mode == "copy")
         else:
-            amount = estimate_of(passes)
+            amount = Estimate(passes.units, passes.bytes_read, passes.bytes_written, passes.requests, passes.memory)
         with self._lock:
             if self.run.plan is not None:
                 amount = amount.left(self.run.ledger, self.run.plan, planned.name)

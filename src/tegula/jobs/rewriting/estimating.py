@@ -8,12 +8,11 @@ from math import lcm, prod
 from tegula.arrays.array import Array
 from tegula.jobs.ledger import Records
 from tegula.jobs.plans import Plan
-from tegula.jobs.rewriting.passes import Passes
 from tegula.jobs.rewriting.temporary import between_name
 from tegula.metadata.chunk_grids import ChunkAxis, ChunkGrid, RegularAxis
 from tegula.runtime.quantities import counted, human_bytes
 
-__all__ = ["Estimate", "estimate", "estimate_of"]
+__all__ = ["Estimate", "estimate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +91,6 @@ def estimate(source: Array, target: Array, grid: ChunkGrid, copies: bool) -> Est
     memory = prod(chunk) * source.itemsize if copies else block * (source.itemsize + target.itemsize)
     nbytes = prod(min(length, max(1, size)) for length, size in zip(chunk, source.shape)) * source.itemsize
     return Estimate(prod(counts), reads * nbytes, target.nbytes, reads + writes, memory)
-
-
-def estimate_of(passes: Passes) -> Estimate:
-    """Return the estimate for passes that have been planned."""
-    return Estimate(passes.units, passes.bytes_read, passes.bytes_written, passes.requests, passes.memory)
 
 
 def _crossings(blocks: ChunkAxis, chunks: ChunkAxis, size: int) -> int:

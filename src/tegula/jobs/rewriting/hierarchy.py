@@ -21,7 +21,8 @@ from tegula.errors import (
     UnsupportedError,
     store_failed,
 )
-from tegula.hierarchy.group import Group, open_node
+from tegula.hierarchy.group import Group
+from tegula.hierarchy.nodes import open_node
 from tegula.hierarchy.walking import arrays_below
 from tegula.jobs.rewriting.array_job import ArrayJob, label_of, reserved_note
 from tegula.jobs.rewriting.report import ConvertedArray, ConvertReport

@@ -15,12 +15,11 @@ from typing import Any
 
 from tegula.arrays.array import Array
 from tegula.arrays.creation import array_metadata, new_array_of
-from tegula.engine.documents.reading import read_metadata
 from tegula.engine.nodes.deleting import delete_node
-from tegula.engine.nodes.opening import stored_array
 from tegula.errors import AlreadyExistsError, NotFoundError, StoreError, TegulaError
 from tegula.formats import Format, find_format
 from tegula.jobs.ledger import DIRECTORY
+from tegula.jobs.publishing import array_at
 from tegula.metadata.data_types import DataType
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.stores import LocalStore, Store
@@ -85,20 +84,12 @@ def between_name(name: str) -> str:
 def recorded_array(store: Store, path: str, chunks: tuple[int, ...], shape: tuple[int, ...], source: Array) -> Array:
     """Return the temporary array of a conversion with a ledger, which an interrupted one may have left."""
     with suppress(NotFoundError):
-        return open_array(store, path)
+        return array_at(store, path, _FORMAT)
     fmt, metadata = _described(shape, chunks, source.metadata.data_type)
     try:
         return new_array_of(store, path, fmt, metadata, False, reserved=True, has_parent=True, has_chunks=True)
     except AlreadyExistsError:  # another part of the job has just created it
-        return open_array(store, path)
-
-
-def open_array(store: Store, path: str) -> Array:
-    """Open a temporary array for writing."""
-    metadata = read_metadata(store, path, _FORMAT)
-    if not isinstance(metadata, ArrayMetadata):
-        raise NotFoundError("there is no temporary array", path=f"{store.url}/{path}")
-    return Array(stored_array(store, path, metadata, missing_chunks="fill"), path, read_only=False)
+        return array_at(store, path, _FORMAT)
 
 
 def _described(shape: tuple[int, ...], chunks: tuple[int, ...], data_type: DataType) -> tuple[Format, ArrayMetadata]:

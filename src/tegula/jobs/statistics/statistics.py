@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +12,7 @@ import numpy.typing as npt
 
 from tegula.arrays.array import Array
 from tegula.arrays.keywords import known_keywords
+from tegula.display.contents import short_text
 from tegula.display.layout import columns
 from tegula.hierarchy.walking import opened
 from tegula.jobs.sharing import Code, reading
@@ -23,16 +23,9 @@ from tegula.tables.table import Table
 if TYPE_CHECKING:
     from tegula.arrays.arguments import Missing, SourceLike
 
-__all__ = ["Histogram", "Statistics", "short", "statistics", "statistics_of_blocks"]
+__all__ = ["Histogram", "Statistics", "statistics", "statistics_of_blocks"]
 
 _BLOCKS: Final = "▁▂▃▄▅▆▇█"
-_SECONDS: Final = {  # in a unit of time
-    "W": Fraction(604800),
-    "D": Fraction(86400),
-    "h": Fraction(3600),
-    "m": Fraction(60),
-    **{unit: Fraction(1, 1000**power) for power, unit in enumerate(("s", "ms", "us", "ns", "ps", "fs", "as"))},
-}
 _LATEST: Final = 2**63 - 1  # units of the latest time; minus this of the earliest
 
 Measured = dict[str, Moments]
@@ -185,51 +178,10 @@ class Statistics:
 
 
 def _row(path: str, part: Statistics, width: int) -> list[str]:
-    numbers = [short(value) for value in (part.min, part.max, part.mean, part.std)]
+    numbers = [short_text(value) for value in (part.min, part.max, part.mean, part.std)]
     dtype = part.dtype if len(part.dtype) <= 14 else f"{part.dtype[:13]}…"
     drawn = part.histogram.drawn(width).rstrip() if part.histogram is not None else ""
     return [path or "/", dtype, f"{part.count:,}", f"{part.missing:,}", *numbers, drawn]
-
-
-def short(value: Any) -> str:
-    """Return a number with up to four digits, a time without zeros at its end, or text of up to twelve letters.
-
-    Examples
-    --------
-    >>> short(np.datetime64("2024-01-01T00:00:00.000")), short(np.timedelta64(174587628, "ms"))
-    ('2024-01-01', '2 d 0:29:48')
-    >>> short(0.123456), short(12345678), short(None), short("a long name of a station")
-    ('0.1235', '12345678', '-', "'a long name…")
-    """
-    if value is None:
-        return "-"
-    if isinstance(value, (float, complex)):
-        return f"{value:.4g}"
-    if isinstance(value, np.timedelta64):
-        return _short_duration(value)
-    if isinstance(value, np.datetime64):
-        if np.isnat(value):
-            return "NaT"
-        date, _, time = str(value).partition("T")
-        time = time.rstrip("0").rstrip(".") if "." in time else time
-        return f"{date} {time}" if time.strip("0:") else date  # a table is wrapped at the blank
-    text = str(value) if isinstance(value, int) else repr(value)
-    return text if len(text) <= 20 and isinstance(value, int) else text if len(text) <= 13 else f"{text[:12]}…"
-
-
-def _short_duration(value: np.timedelta64) -> str:
-    """Write a duration of a minute or more in days, hours, minutes and whole seconds."""
-    unit, step = np.datetime_data(value.dtype)
-    if np.isnat(value) or unit not in _SECONDS:
-        return str(value)
-    exact = int(value.astype("i8")) * step * _SECONDS[unit]
-    if abs(exact) < 60:
-        return f"{float(exact):.4g} s"
-    days, seconds = divmod(round(abs(exact)), 86400)
-    parts = [f"{days} d"] if days else []
-    if seconds or not days:
-        parts.append(f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}")
-    return ("-" if exact < 0 else "") + " ".join(parts)
 
 
 @known_keywords
@@ -267,12 +219,8 @@ def statistics(
         Take the values as they are stored, without scale, offset and units.
     progress : callable, optional
         Called with the path of an array, the bytes done, and its total bytes.
-    allow_pickle : bool
-        Allow unpickling of chunks, which can run any code.
-    missing_chunks : {"fill", "error"}, optional
-        What chunks that are not stored give, as for `tegula.open`; by default what the node says.
-    storage_options : mapping, optional
-        Settings of the storage, if `source` is a URL; see `tegula.store_of`.
+    allow_pickle, missing_chunks, storage_options : optional
+        As for `tegula.open`.
     runner, workers : optional
         How the work is done, as for `tegula.convert`.
     ledger : str, path, mapping or Store, optional

@@ -20,6 +20,7 @@ from tegula.stores.local.directories import (
     Directory,
     make_directories,
     note_swept,
+    prune,
     remove_temporary,
     sweep,
     sync_directory,
@@ -116,7 +117,7 @@ class LocalBeside(Beside):
         """Exchange the directories; see `Beside.exchange`."""
         if not self.in_one_step:
             return False
-        with self._target._reporting("replace", ""):
+        with self._target._root.reporting("replace", ""):
             _take_over(self._path, self._new)
             try:
                 _exchange(self._new, self._path)
@@ -224,7 +225,7 @@ def renamed(source: Any, top: str, target: Any, new: str) -> bool:
     if path is None or os.path.islink(path[:-1]):
         return False
     if target._root.ignores_case is not False and new:
-        target._refuse_twin(new)
+        target._root.refuse_twin(new)
     there = (target._root.base + new).rstrip(os.sep)
     above = os.path.dirname(there)
     made = make_directories(above, sync=target._sync)
@@ -238,7 +239,7 @@ def renamed(source: Any, top: str, target: Any, new: str) -> bool:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
             raise AlreadyExistsError(f"something already exists at {there}") from error
         if made:
-            target._prune(new.rpartition("/")[0])
+            prune(target._root, new.rpartition("/")[0])
         if error.errno in (errno.EXDEV, errno.EBUSY):
             return False
         raise
@@ -250,5 +251,5 @@ def renamed(source: Any, top: str, target: Any, new: str) -> bool:
     for store, name in ((target, above), (source, os.path.dirname(path[:-1]))):
         if store._sync:
             sync_directory(name)
-    source._prune(top.rpartition("/")[0])
+    prune(source._root, top.rpartition("/")[0])
     return True

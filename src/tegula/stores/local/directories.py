@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import starmap
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tegula.errors import StoreError
 from tegula.runtime import system
@@ -34,12 +34,16 @@ from tegula.stores.local.open_files import (
 )
 from tegula.stores.names import HIDDEN
 
+if TYPE_CHECKING:
+    from tegula.stores.local.root import Root
+
 __all__ = [
     "SWEPT",
     "Directory",
     "is_temporary",
     "make_directories",
     "note_swept",
+    "prune",
     "remove_directory",
     "remove_temporary",
     "sweep",
@@ -511,3 +515,19 @@ def sweep(path: str, directory: Directory) -> None:
     note_swept(path)
     with suppress(OSError):
         directory.reclaim()
+
+
+def prune(root: Root, name: str) -> None:
+    """Remove a directory and the directories above it as long as they are empty."""
+    with suppress(OSError):
+        while name:
+            path = root.directory(name)
+            if path is not None and not remove_directory(path[:-1]):
+                if real_path(path) in SWEPT:
+                    return
+                with Directory(path) as directory:
+                    sweep(path, directory)
+                if not remove_directory(path[:-1]):
+                    return
+            root.forget(name)
+            name = name.rpartition("/")[0]

@@ -1,23 +1,27 @@
-"""Paths of keys below a base directory: the path of a key's value, and whether it is allowed."""
+"""Paths of keys below a base directory: the path of a key's value, whether it is allowed, and errors that name it."""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
-from tegula.errors import StoreError
+from tegula.errors import StoreError, TegulaError
 from tegula.runtime import system
 from tegula.runtime.system import same_file, spells
 from tegula.stores.arguments import check_key
+from tegula.stores.local.open_files import Held
 from tegula.stores.names import HIDDEN, absolute, has_twins, name_flaw, reason, swap_case
 
 __all__ = ["AT_ROOT", "Root", "is_plain"]
 
 _WINDOWS = sys.platform == "win32"
 _REMEMBERED = 4096
+_OPEN_DIRECTORY = os.O_PATH | os.O_DIRECTORY if sys.platform == "linux" and os.path.isdir("/proc/self/fd") else 0
 _TEMPORARY = len(HIDDEN + "4294967295-0123456789abcdef.tmp")
 # directories that are known to distinguish case, by device, inode and ctime when they were opened
 _heeds_case: dict[tuple[int, int, int], None] = {}
@@ -161,6 +165,15 @@ class Root:
             end = name.rfind("/", 0, end)
         return self.directory(name)
 
+    def listed(self, prefix: str) -> str | None:
+        """Check a prefix, and return the path of its directory as `directory` does; a file has no keys below it."""
+        if prefix:
+            self.check(prefix[:-1])
+        try:
+            return self.directory(prefix[:-1])
+        except NotADirectoryError:
+            return None
+
     def at(self, name: str) -> str:
         """Return the path of a key or a directory, which has not been checked."""
         return self.base + name
@@ -232,6 +245,54 @@ class Root:
             if self.is_twin(key[:end], status):
                 return key[:end]
         return None
+
+    def refuse_twin(self, key: str) -> None:
+        """Raise `StoreError` if `key`, or a directory above it, is stored under another spelling."""
+        twin = self.twin(key)
+        if twin is not None:
+            raise StoreError(f"{twin!r} differs from a stored name only in its spelling", key=key)
+
+    def pinned(self, name: str, held: Held) -> PinnedRoot | None:
+        """Open a directory below the root, and return the root as seen from there; ``None`` if it can't be opened.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such directory.
+        """
+        if not _OPEN_DIRECTORY:
+            return None
+        try:
+            path = self.directory(name)
+            opened = None if path is None else f"/proc/self/fd/{held.open(path, _OPEN_DIRECTORY)}/"
+        except NotADirectoryError:
+            opened = None
+        except OSError as error:
+            if isinstance(error, FileNotFoundError):
+                raise
+            return None  # reading by path says what is wrong
+        if opened is None:
+            raise FileNotFoundError(errno.ENOENT, f"there is no directory {name}")
+        # a process that has changed its root has no ``/proc``
+        return PinnedRoot(self, name, opened) if os.path.isdir(opened) else None
+
+    @contextmanager
+    def reporting(self, action: str, key: str) -> Iterator[None]:
+        """Turn the system's errors into `StoreError`, and add the key to every error."""
+        try:
+            yield
+        except TegulaError as error:
+            error.within(key=key)
+            raise
+        except (OSError, ValueError) as error:
+            raise self.failure(action, key, error) from error
+
+    def failure(self, action: str, key: str, error: Exception) -> StoreError:
+        """Return the error for an action with a key or a prefix that has failed."""
+        path = getattr(error, "filename", None)
+        if (not key or key.endswith("/")) and isinstance(path, str) and path.startswith(self.base + key):
+            key = path[len(self.base) :].replace(os.sep, "/")  # the directory or file below the prefix
+        return StoreError(f"can't {action} {self.base}{key}: {reason(error, self.base + key)}", key=key)
 
     def _remember(self, name: str, path: str) -> None:
         if len(self.known) >= _REMEMBERED:

@@ -18,11 +18,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from tegula import config
@@ -45,19 +43,12 @@ from tegula.stores.capabilities import (
 from tegula.stores.interface import Store
 from tegula.stores.local import kernel as kernels
 from tegula.stores.local import root as roots
-from tegula.stores.local.directories import (
-    SWEPT,
-    Directory,
-    make_directories,
-    note_swept,
-    remove_directory,
-    sweep,
-)
-from tegula.stores.local.generations import generation_of, needs_more, state_of
+from tegula.stores.local.directories import SWEPT, Directory, make_directories, note_swept, prune, sweep
+from tegula.stores.local.generations import generation_of, state_of
 from tegula.stores.local.kernel import kernel_in_use, with_one_of
 from tegula.stores.local.open_files import Contents, FileLock, Held, OpenFile, read_at, real_path
-from tegula.stores.local.root import AT_ROOT, PinnedRoot, Root
-from tegula.stores.names import directories_above, file_url, path_of_url, reason
+from tegula.stores.local.root import AT_ROOT, Root
+from tegula.stores.names import directories_above, file_url, path_of_url
 from tegula.stores.operations import Writable
 
 if TYPE_CHECKING:
@@ -68,7 +59,6 @@ else:
 
 __all__ = ["LocalStore"]
 
-_OPEN_DIRECTORY = os.O_PATH | os.O_DIRECTORY if sys.platform == "linux" and os.path.isdir("/proc/self/fd") else 0
 _ATTEMPTS = 50  # how often a write makes its directory again, if others keep removing it while it is empty
 _TOGETHER = 2**20  # bytes of each value that one call of the kernel reads for many keys
 _LOOKED_UP = 128  # prefixes whose documents are looked up together
@@ -250,7 +240,7 @@ class LocalStore(
                 error.within(key=key)
                 raise
             except (OSError, MemoryError, OverflowError) as error:
-                raise self._failure("read", key, error) from error
+                raise self._root.failure("read", key, error) from error
         finally:
             if opened:
                 os.closerange(opened[0], opened[0] + 1)
@@ -284,7 +274,7 @@ class LocalStore(
 
     def size(self, key: str) -> int | None:
         """Return the length of a value in bytes, or ``None`` if there is none; raises as `get` does."""
-        with self._reporting("look at", key), suppress(FileNotFoundError):
+        with self._root.reporting("look at", key), suppress(FileNotFoundError):
             path = self._root.path(key)
             if path is not None:
                 status = os.lstat(path)
@@ -318,7 +308,7 @@ class LocalStore(
         try:
             if self.size(key) is not None:
                 return None
-            with self._reporting("look at", key):
+            with self._root.reporting("look at", key):
                 twin = self._root.twin(key) if self._root.ignores_case is not False else None
             if twin is not None:
                 return f"{twin!r} differs from a stored name only in its spelling"
@@ -343,7 +333,7 @@ class LocalStore(
         try:
             for _ in range(_ATTEMPTS):
                 if self._root.ignores_case is not False:
-                    self._refuse_twin(key)
+                    self._root.refuse_twin(key)
                 path = self._root.known.get(parent) or self._root.directory(parent)
                 if path is not None:
                     try:
@@ -362,12 +352,12 @@ class LocalStore(
             error.within(key=key)
             raise
         except TegulaError as error:
-            self._prune(parent)
+            prune(self._root, parent)
             error.within(key=key)
             raise
         except (OSError, ValueError) as error:
-            self._prune(parent)
-            raise self._failure("write", key, error) from error
+            prune(self._root, parent)
+            raise self._root.failure("write", key, error) from error
         raise StoreError(f"can't write {self._root.base}{key}: its directory keeps vanishing", key=key)
 
     def copies_from(self, source: object, *, create: bool = False) -> bool:
@@ -395,7 +385,7 @@ class LocalStore(
 
     def _open_value(self, key: str, opened: list[int]) -> os.stat_result | None:
         """Open the file of a key, note its descriptor, and return its status; ``None`` if the key has no value."""
-        with self._reporting("read", key):
+        with self._root.reporting("read", key):
             try:
                 path = self._root.path(key)
                 if path is not None:
@@ -418,13 +408,13 @@ class LocalStore(
         """Remove `key` if it has a value, and directories that become empty; raises as `set` does."""
         self._check_writable(key)
         parent, _, name = key.rpartition("/")
-        with self._reporting("delete", key):
+        with self._root.reporting("delete", key):
             path = self._root.directory(parent)
             if path is not None and not (self._root.ignores_case is not False and self._root.twin(key)):
                 with suppress(FileNotFoundError), Directory(path, sync=self._sync) as directory:
                     directory.remove(name, if_generation)
                     if_generation = None
-                self._prune(parent)
+                prune(self._root, parent)
         if if_generation not in (None, ABSENT):
             raise ConflictError("the value has been deleted since it was read", key=key)
 
@@ -444,10 +434,10 @@ class LocalStore(
         with suppress(OSError, ValueError):
             mode = os.lstat(path).st_mode
         if stat.S_ISLNK(mode):
-            with self._reporting("read", key):
+            with self._root.reporting("read", key):
                 opened.extend(map(files.open, (self._root.resolve(path),), (READ,)))
         elif not (stat.S_ISDIR(mode) and isinstance(error, PermissionError)):  # Windows opens no directories
-            raise self._failure("read", key, error) from error
+            raise self._root.failure("read", key, error) from error
 
     def _is_no_value(self, key: str, status: os.stat_result) -> bool:
         if not stat.S_ISREG(status.st_mode):
@@ -461,25 +451,12 @@ class LocalStore(
     def list_prefix(self, prefix: str) -> Iterator[str]:
         """Yield every key that starts with `prefix`, in the order of the file system, including dangling links."""
         check_prefix(prefix)
-        return self._walk(prefix)
+        return trees.keys(self._root, prefix)
 
     def list_states(self, prefix: str) -> Iterator[tuple[str, int, int]]:
         """Yield every key that starts with `prefix`, the length and the state of its value; see `StateListing`."""
         check_prefix(prefix)
-        return self._states(prefix)
-
-    def _states(self, prefix: str) -> Iterator[tuple[str, int, int]]:
-        with self._reporting("list", prefix):
-            path = self._listed(prefix)
-            for key, entry in () if path is None else trees.entries_below(path, prefix, self._root.enters):
-                with suppress(FileNotFoundError):
-                    status = entry.stat(follow_symlinks=False)
-                    if stat.S_ISREG(status.st_mode) and not needs_more(status):
-                        yield key, status.st_size, state_of((status.st_ino, status.st_mtime_ns, status.st_size))
-                        continue
-                value, generation = self.get(key, (0, 0), with_generation=True)  # of a link, that of its file
-                if value is not None:
-                    yield key, generation[2], state_of(generation)
+        return trees.states(self._root, prefix, self.get)
 
     def state_of(self, generation: Generation) -> int:
         """Return the state in listings of a value that has this generation; see `StateListing`."""
@@ -491,21 +468,14 @@ class LocalStore(
         Directories that hold no key are left out; one that may not be read counts as a prefix.
         """
         check_prefix(prefix)
-        with self._reporting("list", prefix):
-            path = self._listed(prefix)
-            return ([], []) if path is None else trees.children(path, prefix, self._root.enters)
+        with self._root.reporting("list", prefix):
+            return trees.children(self._root, prefix)
 
     def prefixes_with(self, prefix: str, names: Sequence[str]) -> Iterator[str]:
         """Yield, sorted, the prefixes directly below `prefix` under which one of `names` has a value."""
         check_prefix(prefix)
-        with self._reporting("list", prefix):
-            path = self._listed(prefix)
-            if path is None:
-                return
-            children = [
-                (f"{prefix}{entry.name}/", entry) for entry in trees.directories(path, prefix, self._root.enters)
-            ]
-        children.sort(key=itemgetter(0))
+        with self._root.reporting("list", prefix):
+            children = trees.directories(self._root, prefix)
         for start in range(0, len(children), _LOOKED_UP):
             some = children[start : start + _LOOKED_UP]
             yield from with_one_of(names, some, self.exists, is_exact=self._root.ignores_case is False)
@@ -515,13 +485,13 @@ class LocalStore(
         top = check_prefix(prefix)[:-1]
         if top:
             self._check_writable(top)
-            with self._reporting("make", prefix):
+            with self._root.reporting("make", prefix):
                 self._make_directory(top)
 
     def has_prefix(self, prefix: str) -> bool:
         """Return whether a prefix has a directory, even an empty one; see `EmptyDirectories.has_prefix`."""
-        with self._reporting("look at", check_prefix(prefix)):
-            return self._listed(prefix) is not None
+        with self._root.reporting("look at", check_prefix(prefix)):
+            return self._root.listed(prefix) is not None
 
     def is_link(self, prefix: str) -> bool:
         """Return whether the directory of a prefix is a symbolic link; see `EmptyDirectories.is_link`."""
@@ -534,23 +504,11 @@ class LocalStore(
             self._root.check(top)
         if self.read_only:
             raise ReadOnlyError(f"{self!r} is read-only", key=prefix)
-        with self._reporting("delete", prefix), suppress(NotADirectoryError):  # a file has no keys below it
-            if self._root.directory(top.rpartition("/")[0]) is None:
-                return
-            if top and os.path.islink(self._root.base + top):
+        with self._root.reporting("delete", prefix), suppress(NotADirectoryError):  # a file has no keys below it
+            if top and self._root.directory(top.rpartition("/")[0]) and os.path.islink(self._root.base + top):
                 self.delete(top)
-                return
-            path = self._root.directory(top)
-            if path is not None:
-                trees.remove_tree(path, sync=self._sync)
-                self._root.forget("")
-                self._prune(top)
-
-    def _walk(self, prefix: str) -> Iterator[str]:
-        with self._reporting("list", prefix):
-            path = self._listed(prefix)
-            if path is not None:
-                yield from trees.walk(path, prefix, self._root.enters)
+            else:
+                trees.remove_tree(self._root, top, sync=self._sync)
 
     def move_prefix(self, prefix: str, target: Writable, new: str) -> bool:
         """Rename the directory of a prefix if both places are on one file system; see `Renaming.move_prefix`.
@@ -562,7 +520,7 @@ class LocalStore(
             return False
         for store, name in ((self, top), (target, new_top)):
             store._check_writable(name or "-")
-        with self._reporting("move", prefix):
+        with self._root.reporting("move", prefix):
             return beside.renamed(self, top, target, new_top)
 
     def beside(self, prefix: str) -> AbstractContextManager[Beside]:
@@ -574,7 +532,7 @@ class LocalStore(
     @contextmanager
     def _making_beside(self, top: str, prefix: str) -> Iterator[Beside]:
         with ExitStack() as stack:
-            with self._reporting("replace", prefix):
+            with self._root.reporting("replace", prefix):
                 made = stack.enter_context(beside.LocalBeside(self, top))
             yield made
 
@@ -599,15 +557,7 @@ class LocalStore(
         ([], ['.tegula-1-0.tmp'], 1, [])
         """
         check_prefix(prefix)
-        with self._reporting("list", prefix):
-            top = self._listed(prefix)
-            for path in trees.holding_temporaries(top) if top is not None else ():
-                inside = path[len(self._root.base) :].replace(os.sep, "/").rstrip("/")
-                names: list[str] = []
-                with suppress(FileNotFoundError, NotADirectoryError), Directory(path) as directory:
-                    names += directory.leftovers()
-                for name in names:
-                    yield f"{inside}/{name}" if inside else name
+        return trees.leftovers(self._root, prefix)
 
     def reclaim(self, prefix: str = "") -> int:
         """Remove the temporary files below a prefix whose writer has died, and return how many there were.
@@ -628,13 +578,8 @@ class LocalStore(
         check_prefix(prefix)
         if self.read_only:
             raise ReadOnlyError(f"{self!r} is read-only", key=prefix)
-        with self._reporting("reclaim", prefix):
-            top = self._listed(prefix)
-            count = 0
-            for path in trees.holding_temporaries(top) if top is not None else ():
-                with suppress(FileNotFoundError, NotADirectoryError), Directory(path) as directory:
-                    count += directory.reclaim()
-            return count
+        with self._root.reporting("reclaim", prefix):
+            return trees.reclaimed(self._root, prefix)
 
     # --- making, opening and removing directories
 
@@ -662,7 +607,7 @@ class LocalStore(
         (True, ['c'])
         """
         self._check_writable(f"{parent}/-" if parent else "-")
-        with self._reporting("write", parent):
+        with self._root.reporting("write", parent):
             for _ in range(_ATTEMPTS):
                 path = self._root.directory(parent)
                 if path is not None and os.path.isdir(path):
@@ -696,34 +641,12 @@ class LocalStore(
             If there is no such directory.
         """
         with Held() as held:
-            yield self._in_directory(prefix[:-1], held) if _OPEN_DIRECTORY else self
-
-    def _in_directory(self, name: str, held: Held) -> Self:
-        """Return a view of this store in an open directory; this store itself if the directory can't be opened."""
-        try:
-            path = self._root.directory(name)
-            place = None if path is None else f"/proc/self/fd/{held.open(path, _OPEN_DIRECTORY)}/"
-        except NotADirectoryError:
-            place = None
-        except OSError as error:
-            if isinstance(error, FileNotFoundError):
-                raise
-            return self  # reading by path says what is wrong
-        if place is None:
-            raise FileNotFoundError(errno.ENOENT, f"there is no directory {name}")
-        if not os.path.isdir(place):  # a process that has changed its root has no ``/proc``
-            return self
-        found = object.__new__(type(self))
-        found.__dict__.update(self.__dict__, _root=PinnedRoot(self._root, name, place))
-        return found
-
-    def _listed(self, prefix: str) -> str | None:
-        if prefix:
-            self._root.check(prefix[:-1])
-        try:
-            return self._root.directory(prefix[:-1])
-        except NotADirectoryError:
-            return None
+            root = self._root.pinned(prefix[:-1], held)
+            view = self
+            if root is not None:
+                view = object.__new__(type(self))
+                view.__dict__.update(self.__dict__, _root=root)
+            yield view
 
     def _make_directory(self, name: str) -> bool:
         """Make a directory below the root and the directories above it, as far as the store's anchor allows.
@@ -744,44 +667,7 @@ class LocalStore(
         if self.read_only:
             raise ReadOnlyError(f"{self!r} is read-only", key=key)
 
-    def _refuse_twin(self, key: str) -> None:
-        twin = self._root.twin(key)
-        if twin is not None:
-            raise StoreError(f"{twin!r} differs from a stored name only in its spelling", key=key)
-
-    def _prune(self, parent: str) -> None:
-        """Remove a directory and the directories above it as long as they are empty."""
-        with suppress(OSError):
-            while parent:
-                path = self._root.directory(parent)
-                if path is not None and not remove_directory(path[:-1]):
-                    if real_path(path) in SWEPT:
-                        return
-                    with Directory(path) as directory:
-                        sweep(path, directory)
-                    if not remove_directory(path[:-1]):
-                        return
-                self._root.forget(parent)
-                parent = parent.rpartition("/")[0]
-
-    # --- errors, equality and copies
-
-    @contextmanager
-    def _reporting(self, action: str, key: str) -> Iterator[None]:
-        """Turn the system's errors into `StoreError`, and add the key to every error."""
-        try:
-            yield
-        except TegulaError as error:
-            error.within(key=key)
-            raise
-        except (OSError, ValueError) as error:
-            raise self._failure(action, key, error) from error
-
-    def _failure(self, action: str, key: str, error: Exception) -> StoreError:
-        base, path = self._root.base, getattr(error, "filename", None)
-        if (not key or key.endswith("/")) and isinstance(path, str) and path.startswith(base + key):
-            key = path[len(base) :].replace(os.sep, "/")  # the directory or file below the prefix
-        return StoreError(f"can't {action} {base}{key}: {reason(error, base + key)}", key=key)
+    # --- equality and copies
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LocalStore):

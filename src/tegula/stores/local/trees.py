@@ -1,20 +1,51 @@
-"""Walking a directory tree, to list or remove it."""
+"""The directory tree below the root of a store: listing and removing it."""
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
+from operator import itemgetter
+from typing import Any
 
 from tegula.runtime.system import files, same_file
 from tegula.stores.arguments import is_key
-from tegula.stores.local.directories import Directory, is_temporary, remove_directory
+from tegula.stores.local.directories import Directory, is_temporary, prune, remove_directory
+from tegula.stores.local.generations import needs_more, state_of
+from tegula.stores.local.root import Root
 from tegula.stores.names import HIDDEN
 
-__all__ = ["children", "directories", "entries_below", "holding_temporaries", "remove_tree", "walk"]
+__all__ = ["children", "directories", "keys", "leftovers", "reclaimed", "remove_tree", "states"]
 
 Enters = Callable[[str], bool]
 """Returns whether to walk into a symbolic link, rather than list it as a key."""
+
+
+def keys(root: Root, prefix: str) -> Iterator[str]:
+    """Yield the key of every file below a prefix; see `entries_below`."""
+    with root.reporting("list", prefix):
+        path = root.listed(prefix)
+        if path is not None:
+            yield from walk(path, prefix, root.enters)
+
+
+def states(root: Root, prefix: str, get: Callable[..., Any]) -> Iterator[tuple[str, int, int]]:
+    """Yield the key of every file below a prefix, the length and the state of its value.
+
+    `get` is that of the store, and looks at what is unusual.
+    """
+    with root.reporting("list", prefix):
+        path = root.listed(prefix)
+        for key, entry in () if path is None else entries_below(path, prefix, root.enters):
+            with suppress(FileNotFoundError):
+                status = entry.stat(follow_symlinks=False)
+                if stat.S_ISREG(status.st_mode) and not needs_more(status):
+                    yield key, status.st_size, state_of((status.st_ino, status.st_mtime_ns, status.st_size))
+                    continue
+            value, generation = get(key, (0, 0), with_generation=True)  # of a link, that of its file
+            if value is not None:
+                yield key, generation[2], state_of(generation)
 
 
 def walk(directory: str, prefix: str, enters: Enters) -> Generator[str, None, None]:
@@ -50,34 +81,38 @@ def entries_below(directory: str, prefix: str, enters: Enters) -> Generator[tupl
             entries.close()
 
 
-def children(directory: str, prefix: str, enters: Enters) -> tuple[list[str], list[str]]:
-    """Return the keys and the prefixes directly below `directory`, sorted, without directories that hold no key.
+def children(root: Root, prefix: str) -> tuple[list[str], list[str]]:
+    """Return the keys and the prefixes directly below a prefix, sorted, without directories that hold no key.
 
     A directory that may not be read counts as a prefix, so that the error comes from looking into it.
     """
     keys, prefixes = [], []
-    for entry in _scan(directory):
+    for entry in _scan(root.listed(prefix)):
         if _is_hidden(entry.name):
             continue
-        if _is_prefix(entry, enters):
+        if _is_prefix(entry, root.enters):
             below = f"{prefix}{entry.name}/"
-            if not _goes_round(entry, prefix) and _holds_key(entry.path, below, enters):
+            if not _goes_round(entry, prefix) and _holds_key(entry.path, below, root.enters):
                 prefixes.append(below)
         elif _is_value(entry):
             keys.append(prefix + entry.name)
     return sorted(keys), sorted(prefixes)
 
 
-def directories(directory: str, prefix: str, enters: Enters) -> Iterator[os.DirEntry[str]]:
-    """Yield the directories directly below `directory`, the directory of `prefix`, including empty ones."""
-    for entry in _scan(directory):
-        if not _is_hidden(entry.name) and _is_prefix(entry, enters) and not _goes_round(entry, prefix):
-            yield entry
+def directories(root: Root, prefix: str) -> list[tuple[str, os.DirEntry[str]]]:
+    """Return the prefixes directly below a prefix, sorted, with their directories, which may be empty."""
+    found = [
+        (f"{prefix}{entry.name}/", entry)
+        for entry in _scan(root.listed(prefix))
+        if not _is_hidden(entry.name) and _is_prefix(entry, root.enters) and not _goes_round(entry, prefix)
+    ]
+    return sorted(found, key=itemgetter(0))
 
 
-def holding_temporaries(directory: str) -> Iterator[str]:
-    """Yield the path of each directory that holds temporary files or directories; no link is followed."""
-    pending = [directory]
+def _holding_temporaries(root: Root, prefix: str) -> Iterator[str]:
+    """Yield the path of each directory below a prefix that holds temporary files or directories; follow no link."""
+    top = root.listed(prefix)
+    pending = [] if top is None else [top]
     while pending:
         current = pending.pop()
         entries = _entries(current)
@@ -87,8 +122,32 @@ def holding_temporaries(directory: str) -> Iterator[str]:
             yield current
 
 
-def remove_tree(directory: str, *, sync: bool) -> None:
-    """Remove every file below `directory` and directories that become empty; no link is followed."""
+def leftovers(root: Root, prefix: str) -> Iterator[str]:
+    """Yield the temporary files below a prefix whose writer has died, as paths relative to the root."""
+    with root.reporting("list", prefix):
+        for path in _holding_temporaries(root, prefix):
+            inside = path[len(root.base) :].replace(os.sep, "/").rstrip("/")
+            names: list[str] = []
+            with suppress(FileNotFoundError, NotADirectoryError), Directory(path) as directory:
+                names += directory.leftovers()
+            for name in names:
+                yield f"{inside}/{name}" if inside else name
+
+
+def reclaimed(root: Root, prefix: str) -> int:
+    """Remove the temporary files below a prefix whose writer has died, and return how many there were."""
+    count = 0
+    for path in _holding_temporaries(root, prefix):
+        with suppress(FileNotFoundError, NotADirectoryError), Directory(path) as directory:
+            count += directory.reclaim()
+    return count
+
+
+def remove_tree(root: Root, name: str, *, sync: bool) -> None:
+    """Remove every file below a directory and directories that become empty; no link is followed."""
+    directory = root.directory(name)
+    if directory is None:
+        return
     found, pending = [], [directory]
     while pending:
         current = pending.pop()
@@ -110,10 +169,14 @@ def remove_tree(directory: str, *, sync: bool) -> None:
                     held.reclaim()
     for path in reversed(found):
         remove_directory(path)
+    root.forget("")
+    prune(root, name)
 
 
-def _scan(directory: str) -> Generator[os.DirEntry[str], None, None]:
-    """Yield the entries of a directory; a directory that has vanished counts as empty."""
+def _scan(directory: str | None) -> Generator[os.DirEntry[str], None, None]:
+    """Yield the entries of a directory; one that is not there, or has vanished, counts as empty."""
+    if directory is None:
+        return
     with suppress(FileNotFoundError, NotADirectoryError), files.scandir(directory) as entries:
         yield from entries
 

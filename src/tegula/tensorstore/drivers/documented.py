@@ -19,7 +19,7 @@ from tegula.arrays.creation import adapted, array_metadata, new_array_of
 from tegula.formats import Format, find_format
 from tegula.formats.bcolz.chunks import automatic_chunklen
 from tegula.formats.numpy_types import dtype_from_json, dtype_from_text
-from tegula.hierarchy.group import open_node
+from tegula.hierarchy.nodes import open_node
 from tegula.metadata.data_types import as_data_type
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.runtime.frozen import attribute
