@@ -46,7 +46,6 @@ ROOMS: dict[str, set[str]] = {
     "views": {*_ENGINE, "display"},
     "arrays": _ARRAYS - {"arrays"},
     "tables": _ARRAYS,
-    "following": {*_ARRAYS, "tables"},
     "hierarchy": {*_ARRAYS, "tables"},
     # floor 5: operations on whole nodes
     "jobs": _JOBS,
@@ -65,10 +64,10 @@ ROOMS: dict[str, set[str]] = {
     # floor 6: a program that other programs run, too
     "server": {*_NODES, "jobs", "extracts", "zarr3_view"},
     # floor 7: programs
-    "cli": {*_OPERATIONS, "bcolz", "references", "server", "following"},
+    "cli": {*_OPERATIONS, "bcolz", "references", "server"},
     "__main__": {"cli"},
     # the package gathers the names that users import
-    "": {*_NODES, "following", "jobs", "server"},
+    "": {*_NODES, "jobs", "server"},
     # the conformance suite for stores, shipped for the authors of others
     "testing": {*GROUND, "stores"},
 }
@@ -151,6 +150,7 @@ INNER: dict[str, dict[str, set[str]]] = {
         "evaluating": {"", "carrays"},
         "ctables": {"", "carrays", "evaluating"},
     },
+    "tables": {"": set(), "following": {""}},
     "cli": {"": set(), "commands": {""}},
     "tensorstore": TENSORSTORE,
     "tensorstore.drivers": {"": set(), "zarr2": {""}, "zarr3": {"", "zarr2"}, "adapting": {""}},

@@ -23,8 +23,8 @@ pytestmark = pytest.mark.once(executors="none")
 
 SNAPSHOT = Path(__file__).with_name("public_api.txt")
 MODULES = [
-    "tegula", "tegula.arrow", "tegula.codecs", "tegula.config", "tegula.following", "tegula.indexing", "tegula.jobs",
-    "tegula.stores", "tegula.testing", "tegula.zarr1",
+    "tegula", "tegula.arrow", "tegula.codecs", "tegula.config", "tegula.indexing", "tegula.jobs", "tegula.stores",
+    "tegula.tables.following", "tegula.testing", "tegula.zarr1",
 ]  # fmt: skip
 INNER = ["tegula.codecs", "tegula.indexing", "tegula.testing"]
 """Rooms whose classes are for the engine and for tests: only their names are held."""

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         TegulaError,
         UnsupportedError,
     )
-    from tegula.following.follower import follow
     from tegula.hierarchy.aliases import (
         consolidate_metadata as consolidate_metadata,
     )
@@ -84,6 +83,7 @@ if TYPE_CHECKING:
     from tegula.stores import FsspecStore, LocalStore, MappingStore, MemoryStore, ObjectStore, Store, ZipStore
     from tegula.stores.cache.store import CachedStore
     from tegula.stores.targets.opening import store_of
+    from tegula.tables.following.follower import follow
     from tegula.tables.table import Table
     from tegula.views.documents import save_view
     from tegula.views.view import View
@@ -173,7 +173,6 @@ _HOMES = {
         "AlreadyExistsError CodecError ConflictError MetadataError NotFoundError ReadOnlyError SelectionError"
         " StoreError TegulaError UnsupportedError"
     ),
-    "following.follower": "follow",
     # names of zarr-python, which are not in `__all__`
     "hierarchy.aliases": ("consolidate_metadata create from_array group open_consolidated save_array save_group tree"),
     "hierarchy.copying": "CopyReport delete move",
@@ -195,12 +194,13 @@ _HOMES = {
     "server.running": "serve",
     "stores": "FsspecStore LocalStore MappingStore MemoryStore ObjectStore Store ZipStore",
     "stores.cache.store": "CachedStore",
+    "tables.following.follower": "follow",
     "tables.table": "Table",
     "stores.targets.opening": "store_of",
     "views.documents": "save_view",
     "views.view": "View",
 }
-_ROOMS = "arrays codecs config engine errors following formats hierarchy indexing jobs metadata stores views"
+_ROOMS = "arrays codecs config engine errors formats hierarchy indexing jobs metadata stores views"
 _APART = "arrow bcolz dask references tensorstore testing xarray zarr zarr1"
 
 if not TYPE_CHECKING:  # otherwise type checkers accept any name

@@ -450,6 +450,19 @@ def test_what_is_read_from_attributes_is_a_copy(format: str) -> None:
     assert tegula.open(store).attrs["d"]["z"] == 1
 
 
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_member_that_is_not_valid_is_not_left_out_of_the_copy(format: str) -> None:
+    store = MemoryStore()
+    root = tegula.create_group(store, format=format)
+    root["a"], root["g/bad"] = [1, 2], [3]
+    key = "g/bad/zarr.json" if format == "zarr3" else "g/bad/.zarray"
+    store.set(key, (store.get(key) or b"")[:40])
+    before = {name: store.get(name) for name in store.list()}
+    with pytest.raises(MetadataError, match="g/bad"):
+        root.consolidate()
+    assert {name: store.get(name) for name in store.list()} == before
+
+
 @pytest.mark.parametrize("consolidated", [False, True])
 @pytest.mark.parametrize("remote", [False, True])
 @pytest.mark.parametrize("format", FORMATS)

@@ -197,7 +197,8 @@ def test_views_are_resized_the_same(data: Any) -> None:
     expression = data.draw(
         st.sampled_from(
             "z z[1:] z[:2] z.T z[::-1] z[::2] z[2] z[[1,2]] z[:,[1]] z[ts.newaxis] z.translate_by[-3,-4]"
-            " z[ts.d[0,1].diagonal] z[ts.d[0].mark_bounds_implicit[True]]".split()
+            " z[ts.d[0,1].diagonal] z[ts.d[0].mark_bounds_implicit[True]]"
+            " z[1:][ts.d[0,1].mark_bounds_implicit[True]] z[::-1][ts.d[0].mark_bounds_implicit[True]]".split()
         )
     )
     rank = {"z[2]": 1, "z[ts.d[0,1].diagonal]": 1, "z[ts.newaxis]": 3}.get(expression, 2)

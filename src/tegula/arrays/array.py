@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from tegula.arrays.chunk_regions import Region
     from tegula.arrays.codec_parts import Codec
     from tegula.arrays.foreign_names import ArrayAliases
-    from tegula.display import Info
     from tegula.engine import Future
     from tegula.metadata import conventions
     from tegula.metadata.conventions import Conventions
@@ -76,6 +75,8 @@ class Array(Node, Operand, ArrayAliases):
     >>> a[2, -2], a.nchunks_initialized()
     (np.int32(6), 4)
     """
+
+    kind = "array"
 
     _unopened: tuple[Any, ...] | None = None  # arguments of `reopening.opened`, until an unpickled copy is used
     _changing: StoredArray | None = None  # the array as it will be after the change in progress
@@ -258,11 +259,6 @@ class Array(Node, Operand, ArrayAliases):
 
     def _change_attributes(self, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
         self.update_metadata(lambda metadata: replace(metadata, attributes=change(dict(metadata.attributes))))
-
-    @property
-    def info(self) -> Info:
-        """A report on the array, including its stored size; shown as a table."""
-        return display.array_info(self)
 
     # --- reading and writing
 
@@ -741,6 +737,3 @@ class Array(Node, Operand, ArrayAliases):
         shards = f" shards {self.shards}" if self.shards else ""
         kind = f"{self.format} {self.shape} {self.metadata.data_type}"
         return f"<tegula.Array {kind} chunks {self.chunks}{shards} {self.location!r}>"
-
-    def _repr_html_(self) -> str:
-        return display.array_html(self)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -14,12 +14,15 @@ from tegula.errors import ReadOnlyError
 from tegula.runtime.deferred import Later
 
 if TYPE_CHECKING:
+    from tegula import display
     from tegula.arrays import foreign_names
     from tegula.arrays.attributes import Attributes
+    from tegula.display import Info
     from tegula.runtime import optional
     from tegula.stores import Store
 else:
-    foreign_names, optional = Later("tegula.arrays.foreign_names"), Later("tegula.runtime.optional")
+    display, foreign_names = Later("tegula.display"), Later("tegula.arrays.foreign_names")
+    optional = Later("tegula.runtime.optional")
 
 __all__ = ["Node", "opened_by_name", "other_names"]
 
@@ -35,12 +38,14 @@ class Node(ABC):
     --------
     >>> import tegula
     >>> a = tegula.create_array({}, path="era/t", shape=2, dtype="u1")
-    >>> isinstance(a, Node), a.path, a.name, a.read_only
-    (True, 'era/t', 't', False)
+    >>> isinstance(a, Node), a.kind, a.path, a.name, a.read_only
+    (True, 'array', 'era/t', 't', False)
     """
 
     _path: str
     _read_only: bool
+    kind: ClassVar[str]
+    """What the node is: ``"array"``, ``"group"`` or ``"table"``."""
     owns_store = False  # whether the store was opened for this node, from a path or URL
 
     @property
@@ -57,6 +62,11 @@ class Node(ABC):
     def name(self) -> str:
         """Last part of the path."""
         return self._path.rpartition("/")[2]
+
+    @property
+    def info(self) -> Info:
+        """A report on the node, including its stored size; shown as a table."""
+        return display.node_info(self)
 
     @property
     def read_only(self) -> bool:
@@ -184,6 +194,9 @@ class Node(ABC):
         else:
             self.flush()
 
+    def _repr_html_(self) -> str:
+        return display.node_html(self)
+
     def __enter__(self: N) -> N:
         return self
 
@@ -216,9 +229,8 @@ class Node(ABC):
         >>> tegula.create_array({}, shape=2, dtype="u1").check_writable()
         """
         if self._read_only:
-            kind, why = type(self).__name__.lower(), self.store.why_read_only
-            why = why or 'was opened for reading; open it with mode="r+"'
-            raise ReadOnlyError(f"the {kind} {why}", path=self.location)
+            why = self.store.why_read_only or 'was opened for reading; open it with mode="r+"'
+            raise ReadOnlyError(f"the {self.kind} {why}", path=self.location)
 
 
 if not TYPE_CHECKING:  # hidden from type checkers

@@ -134,7 +134,7 @@ def _node(store: Store, inner: str) -> tuple[str, bool]:
         node = open_node(store, path=inner, allow_pickle=True)  # no elements are read: nothing is unpickled
     except TegulaError as error:
         return error.message, False
-    return f"{type(node).__name__.lower()} of the format {node.format}", True
+    return f"{node.kind} of the format {node.format}", True
 
 
 def _try_writing(store: Store) -> dict[str, Any]:

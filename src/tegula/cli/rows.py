@@ -19,9 +19,9 @@ from tegula.display.layout import columns
 from tegula.errors import UnsupportedError
 from tegula.extracts.values import array_to_json, json_text
 from tegula.extracts.windows import Window, window
-from tegula.following.follower import follow
 from tegula.hierarchy.group import Group
 from tegula.runtime.quantities import counted
+from tegula.tables.following.follower import follow
 from tegula.tables.table import Table
 
 __all__ = ["Settle", "as_text", "follow_rows", "print_followed", "print_rows", "window_of_rows", "with_rows"]

@@ -5,30 +5,27 @@ from typing import TYPE_CHECKING
 from tegula.runtime.deferred import on_first_use
 
 if TYPE_CHECKING:
-    from tegula.display.info import Info, array_info, group_info, table_info
+    from tegula.display.info import Info, group_info, node_info
     from tegula.display.markup import shorten
-    from tegula.display.notebook import array_html, attributes_html, group_html, table_html, view_html
+    from tegula.display.notebook import attributes_html, node_html, view_html
     from tegula.display.tree import Tree, group_tree
 
 __all__ = [
     "Info",
     "Tree",
-    "array_html",
-    "array_info",
     "attributes_html",
-    "group_html",
     "group_info",
     "group_tree",
+    "node_html",
+    "node_info",
     "shorten",
-    "table_html",
-    "table_info",
     "view_html",
 ]
 
 _HOMES = {
-    "info": "Info array_info group_info table_info",
+    "info": "Info group_info node_info",
     "markup": "shorten",
-    "notebook": "array_html attributes_html group_html table_html view_html",
+    "notebook": "attributes_html node_html view_html",
     "tree": "Tree group_tree",
 }
 

@@ -11,6 +11,7 @@ import numpy as np
 from tegula.display.layout import number_text
 from tegula.display.markup import shorten
 from tegula.errors import TegulaError
+from tegula.metadata.conventions import coordinates_among
 from tegula.metadata.spacing import steps_text
 from tegula.runtime.quantities import human_bytes
 
@@ -68,8 +69,7 @@ def is_plain_directory(group: Any) -> bool:
 
 def kind_of(node: Any) -> str:
     """Return what a node is: ``"array"``, ``"group"``, ``"table"``, or ``"directory"``, which has no format."""
-    kind = type(node).__name__.lower()
-    return "directory" if kind == "group" and is_plain_directory(node) else kind
+    return "directory" if node.kind == "group" and is_plain_directory(node) else str(node.kind)
 
 
 def format_of(node: Any) -> str | None:
@@ -104,17 +104,6 @@ def dimensions_text(lengths: Mapping[str, Sequence[int]]) -> str:
     return ", ".join(f"{name} {' or '.join(f'{size:,}' for size in sizes)}" for name, sizes in lengths.items())
 
 
-def coordinates_among(arrays: Mapping[str, Any]) -> set[str]:
-    """Return the names of the coordinates among arrays.
-
-    A coordinate is a one-dimensional array that is called like its dimension, or an array that the attribute
-    ``coordinates`` of another one names (CF conventions 1.11, sections 5.0 and 5.2).
-    """
-    named = [array.attrs.get("coordinates") for array in arrays.values()]
-    auxiliary = {name for names in named if isinstance(names, str) for name in names.split()}
-    return {name for name in arrays if (name,) == arrays[name].dimension_names or name in auxiliary}
-
-
 def contents(members: Iterable[tuple[str, Any]], stored: Mapping[str, int | None]) -> dict[str, Any]:
     """Describe the arrays among members: lengths of their dimensions, coordinates with their ends, variables.
 
@@ -129,7 +118,7 @@ def contents(members: Iterable[tuple[str, Any]], stored: Mapping[str, int | None
     lengths: dict[str, list[int]] = {}
     for array in arrays.values():
         add_dimensions(lengths, array)
-    coordinates = coordinates_among(arrays)
+    coordinates = coordinates_among({name: array.metadata for name, array in arrays.items()})
     values = {name: samples(arrays[name]) for name in arrays if name in coordinates}
     rows = {name: _cells(name, array, stored.get(name), values.get(name)) for name, array in arrays.items()}
     facts: dict[str, Any] = {}

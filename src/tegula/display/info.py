@@ -12,7 +12,7 @@ from tegula.metadata.spacing import steps_text
 from tegula.runtime.quantities import human_bytes
 
 __all__ = [
-    "Info", "array_info", "codecs_text", "column_text", "group_info", "shown", "table_info",
+    "Info", "codecs_text", "column_text", "group_info", "node_info", "shown",
 ]  # fmt: skip
 
 
@@ -108,7 +108,12 @@ def shown(value: Any) -> Any:
     return value
 
 
-def array_info(array: Any) -> Info:
+def node_info(node: Any) -> Info:
+    """Collect the facts of an array or table, and list its stored chunks."""
+    return _array_info(node) if node.kind == "array" else _table_info(node)
+
+
+def _array_info(array: Any) -> Info:
     """Collect the facts of an array; lists its stored chunks."""
     # a count would take one request for each chunk where the store can't be listed
     count, stored = array.stored.amount_stored() if array.store.listable else (None, 0)
@@ -177,7 +182,7 @@ def group_info(group: Any, stored_of: Callable[[Sequence[tuple[str, Any]]], Mapp
     )
 
 
-def table_info(table: Any) -> Info:
+def _table_info(table: Any) -> Info:
     """Collect the facts of a table and its columns; lists the stored chunks of all."""
     stored = table.nbytes_stored()
     ratio = f", ratio {table.nbytes / stored:.1f}" if stored and not table.dtype.hasobject else ""

@@ -16,7 +16,7 @@ from tegula.errors import TegulaError
 from tegula.metadata.spacing import steps_text
 from tegula.runtime.quantities import human_bytes
 
-__all__ = ["array_html", "attributes_html", "group_html", "table_html", "view_html"]
+__all__ = ["attributes_html", "node_html", "view_html"]
 
 _MEMBERS: Final = 50  # members of a group that are shown
 _INNER: Final = 10  # members of a group in a group
@@ -28,7 +28,12 @@ _VALUES: Final = 300  # of all attributes of a node
 _COLUMNS: Final = 100
 
 
-def array_html(array: Any) -> str:
+def node_html(node: Any) -> str:
+    """Show a node in a notebook."""
+    return {"array": _array_html, "group": _group_html, "table": _table_html}[node.kind](node)
+
+
+def _array_html(array: Any) -> str:
     """Show the facts of an array that need no listing of the store, beside a drawing of its chunk grid."""
     svg = chunk_grid_svg(
         array.shape, array.metadata.grid, array.dimension_names, array.chunks if array.shards is not None else None
@@ -97,7 +102,7 @@ def _inner_count(array: Any) -> int:
     return prod(-(-size // length) for size, length in zip(array.shape, array.chunks))
 
 
-def group_html(group: Any) -> str:
+def _group_html(group: Any) -> str:
     """Show the facts of a group and its members, which fold; of many members, and at deep levels, only the first."""
     facts = table([("Format", text(group.format)), ("Store", _store(group))])
     entries = [*_entries(group, 0, _MEMBERS, [_NODES])]
@@ -145,7 +150,7 @@ def _unreadable(name: str, error: TegulaError) -> str:
     return f"<b>{text(name, 80)}</b> {muted(f'unreadable: {error.message}')}"
 
 
-def table_html(node: Any) -> str:
+def _table_html(node: Any) -> str:
     """Show the facts of a table that need no listing of the store, its columns, and its attributes."""
     facts = table([("Rows", str(len(node))), ("Format", text(node.format)), ("Store", _store(node))])
     columns = fold(f"<b>Columns</b> {muted(len(node.names))}", _columns(node), opened=True)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tegula.engine.reading.executors import empty, read, read_part, write
     from tegula.engine.reading.futures import Future, load, start, start_alone, wait_for
     from tegula.engine.reading.kernel import reads_in_kernel
-    from tegula.engine.stored.array import StoredArray, missing_rule, physical_memory
+    from tegula.engine.stored.array import StoredArray, fills_missing, missing_rule, physical_memory
     from tegula.engine.stored.reach import Reach
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "discard_array",
     "empty",
     "fetch_documents",
+    "fills_missing",
     "fingerprint",
     "forget",
     "has_node",
@@ -86,7 +87,7 @@ _HOMES = {
     "stored.reach": "Reach",
     "lengths.resizing": "resize",
     "concurrency.retries": "back_off",
-    "stored.array": "StoredArray missing_rule physical_memory",
+    "stored.array": "StoredArray fills_missing missing_rule physical_memory",
     "copying.verifying": "check_complete verify_chunk",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -13,38 +14,74 @@ import numpy.typing as npt
 
 from tegula.arrays.array import Array
 from tegula.arrays.chunk_regions import indices_of, selection_of
+from tegula.arrays.node import Node
 from tegula.extracts.projections import Projection
 from tegula.indexing import split_fields
 from tegula.metadata.conventions import Conventions
-from tegula.tables.table import Table
 
-__all__ = ["Window", "records_of", "window"]
+__all__ = ["Picked", "Window", "window"]
 
 _BLOCK_BYTES: Final = 2**26
 _FEW_DECIMALS: Final = 9
 _OBJECT_BYTES: Final = 64  # estimate for a variable-length element
 
 
-class _Records:
-    """The rows of a table as an array of structured elements."""
+class _Rows(ABC):
+    """Rows as an array of one axis, of which a selection may name fields."""
 
     ndim = 1
 
-    def __init__(self, table: Table) -> None:
+    def __getitem__(self, selection: tuple[Any, ...]) -> Any:
+        names, rows = split_fields(selection)
+        if isinstance(rows, tuple):
+            rows = rows[0] if rows else slice(None)
+        return self._read(names, rows)
+
+    @abstractmethod
+    def _read(self, names: Any, rows: Any) -> Any:
+        """Read rows, of the fields that are named, or of all for ``None``."""
+
+
+class _Records(_Rows):
+    """The rows of a table as an array of structured elements."""
+
+    def __init__(self, table: Any) -> None:
         self.shape = table.shape
         self.dtype = table.dtype
         self.chunks = (max((table[name].chunks[0] for name in table.names), default=1),)
         self._table = table
 
-    def __getitem__(self, selection: tuple[Any, ...]) -> Any:
-        names, rows = split_fields(selection)
-        rows = rows[0] if isinstance(rows, tuple) else rows
+    def _read(self, names: Any, rows: Any) -> Any:
         return self._table[[*self._table.names] if names is None else names, rows]
 
 
-def records_of(node: Any) -> Any:
+def _records_of(node: Any) -> Any:
     """Return an array whose elements are the rows of a node: the node itself, unless it is a table."""
-    return _Records(node) if isinstance(node, Table) else node
+    return _Records(node) if isinstance(node, Node) and node.kind == "table" else node
+
+
+class Picked(_Rows):
+    """Some rows of a table or array, in an order of their own, as an array of one axis.
+
+    Examples
+    --------
+    >>> import tegula
+    >>> picked = Picked(tegula.create_table({}, {"a": [1, 2, 3]}), np.array([2, 0]))
+    >>> picked.shape, picked[:1,]["a"].tolist()
+    ((2,), [3])
+    """
+
+    chunks = (1,)
+
+    def __init__(self, node: Node, numbers: npt.NDArray[np.intp]) -> None:
+        self._rows = _records_of(node)
+        self._numbers = numbers
+        self.shape = numbers.shape
+        self.dtype = self._rows.dtype
+
+    def _read(self, names: Any, rows: Any) -> Any:
+        numbers = self._numbers[rows]
+        return self._rows[numbers if names is None else (names, numbers)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +219,7 @@ class Window:
 
 
 def window(
-    node: Array | Projection | Table | Any,
+    node: Node | Projection | Any,
     selection: tuple[Any, ...],
     block_bytes: int | None = None,
     *,
@@ -206,7 +243,7 @@ def window(
     SelectionError
         If the selection does not fit the array.
     """
-    array = records_of(node)
+    array = _records_of(node)
     names, rest = split_fields(selection_of(selection))
     fields = () if names is None else (names,)
     axes = indices_of(rest, array.shape)

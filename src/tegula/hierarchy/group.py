@@ -153,6 +153,8 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
         └── temperature (2, 3) float32
     """
 
+    kind = "group"
+
     def __init__(
         self,
         store: Store,
@@ -277,7 +279,7 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
     def _member(self, name: str, kind: type[M]) -> M:
         node = self[name]
         if not isinstance(node, kind):
-            raise NotFoundError(f"the member {name!r} is not the {kind.__name__.lower()} that is asked for: {node!r}")
+            raise NotFoundError(f"the member {name!r} is not the {kind.kind} that is asked for: {node!r}")
         return node
 
     def path_of(self, name: str) -> str:
@@ -414,7 +416,8 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
         implicit : bool
             Include implicit groups, and nodes of another format than the group's.
         strict : bool
-            With `unreadable`: raise an error if the store fails, since the member may be sound.
+            Raise an error if the store fails, since the member may be sound; without `unreadable`, also if a document
+            is not valid.
 
         Examples
         --------
@@ -708,7 +711,13 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
 
         Readers that use this copy (`tegula.open_group` with ``consolidated=True``) open members without reading their
         documents. Later changes do not update the copy: consolidate again after them. Hierarchies of drafts of Zarr v3
-        are not in the copy; they are found by name, and listed in stores that are not remote.
+        are not in the copy; they are found by name, and listed in stores that are not remote. Members that are not
+        supported are left out, with a warning.
+
+        Raises
+        ------
+        MetadataError
+            If a document of a member is not valid: a copy without that member would hide it.
 
         Examples
         --------
@@ -728,7 +737,7 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
             self.format,
             lambda: (
                 (path, node.metadata.documents)
-                for path, node in plain.walk()
+                for path, node in plain.walk(strict=True)
                 if not isinstance(node.store, Translating)  # other readers can't read a draft's documents
             ),
         )
@@ -824,6 +833,3 @@ class Group(Node, MutableMapping[str, Any], GroupAliases):
 
     def _ipython_key_completions_(self) -> list[str]:
         return [*self]
-
-    def _repr_html_(self) -> str:
-        return display.group_html(self)

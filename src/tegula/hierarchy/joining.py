@@ -237,6 +237,6 @@ def _opened(target: Any, storage_options: Mapping[str, Any] | None) -> View:
         raise MetadataError(f"a {type(target).__name__} is no stored array; pass arrays, views, paths or stores")
     node = open(target, storage_options=storage_options)
     if not hasattr(type(node), "lazy"):
-        raise NotFoundError(f"there is a {type(node).__name__.lower()}, not an array", path=node.location)
+        raise NotFoundError(f"there is a {node.kind}, not an array", path=node.location)
     view: View = node.lazy
     return view

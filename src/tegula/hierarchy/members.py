@@ -125,6 +125,8 @@ def readable(entries: Iterator[Entry], unreadable: dict[str, str] | None, strict
             _check_store(node)
         if unreadable is not None:
             unreadable[name] = str(node)
+        elif strict and not isinstance(node, UnsupportedError):
+            raise node
         else:
             warnings.warn(f"the member {name!r} is left out: {node}", stacklevel=2)
 

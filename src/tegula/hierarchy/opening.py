@@ -219,7 +219,7 @@ def _open_or_create(
 
 
 def _kind(node: Any) -> str:
-    return "an array" if isinstance(node, Array) else f"a {type(node).__name__.lower()}"
+    return "an array" if isinstance(node, Array) else f"a {node.kind}"
 
 
 def open_array(target: TargetLike | None = None, mode: Mode = "r", **options: Any) -> Array:

@@ -50,7 +50,7 @@ def node_at(
 
     `missing_chunks` says what its chunks that are not stored read as; otherwise the node says it, or the setting.
     """
-    if not isinstance(source, (Array, Group, Table)):
+    if not isinstance(source, Node):
         node: Node = open_stored(source, mode, missing_chunks=missing_chunks, **options)
         return node
     if missing_chunks is None:
@@ -67,7 +67,7 @@ def opened(
     missing_chunks: Missing | None = None,
 ) -> Iterator[Node]:
     """Open a source, unless it is a node already, and close it at the end; see `with_known_members` and `node_at`."""
-    if isinstance(source, (Array, Group, Table)):
+    if isinstance(source, Node):
         check_options(source, storage_options)
         below = clean(path)  # the path is relative to the source, where a name that begins with "/" would not be
         source = source[below] if below and not isinstance(source, Array) else source

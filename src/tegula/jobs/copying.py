@@ -8,7 +8,7 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from tegula import config, engine
+from tegula import engine
 from tegula.arrays.array import Array
 from tegula.arrays.keywords import known_keywords
 from tegula.engine.concurrency.pool import for_each, gather
@@ -135,7 +135,7 @@ def copy(
 def _refuse_incomplete(source: Any, missing_chunks: Missing | None, options: Mapping[str, Any] | None) -> None:
     """Refuse a source of which a chunk is not stored, if that is an error for what would read it."""
     said = getattr(source, "missing_chunks", None) if missing_chunks is None else engine.missing_rule(missing_chunks)
-    if (said or config.current().missing_chunks) == "fill":
+    if engine.fills_missing(said):
         return
     with ExitStack() as stack:
         try:

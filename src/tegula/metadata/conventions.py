@@ -32,7 +32,7 @@ from tegula.metadata.fill_values import Fill, scalar_array
 from tegula.metadata.times import TimeUnits, time_units
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -42,6 +42,7 @@ __all__ = [
     "FILL",
     "Conventions",
     "conventions_of",
+    "coordinates_among",
     "fill_attribute",
     "fill_of",
     "fill_of_attribute",
@@ -255,6 +256,17 @@ def fill_of(metadata: ArrayMetadata, way: str) -> Fill | None:
 def is_described(metadata: ArrayMetadata) -> bool:
     """Return whether an array is a variable of xarray or netCDF: it has names for its dimensions."""
     return metadata.dimension_names is not None
+
+
+def coordinates_among(arrays: Mapping[str, ArrayMetadata]) -> set[str]:
+    """Return the names of the coordinates among arrays.
+
+    A coordinate is a one-dimensional array that is called like its dimension, or an array that the attribute
+    ``coordinates`` of another one names (CF conventions 1.11, sections 5.0 and 5.2).
+    """
+    named = [array.attributes.get("coordinates") for array in arrays.values()]
+    auxiliary = {name for names in named if isinstance(names, str) for name in names.split()}
+    return {name for name in arrays if (name,) == arrays[name].dimension_names or name in auxiliary}
 
 
 def fill_of_attribute(value: Any, data_type: DataType) -> Fill | None:

@@ -9,12 +9,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-from tegula.arrays.array import Array
 from tegula.arrays.keywords import known_keywords
 from tegula.errors import AlreadyExistsError, MetadataError
 from tegula.formats import find_format
-from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open_stored as open_any
+from tegula.hierarchy.walking import Node
 from tegula.metadata.chunk_keys import V2_KEYS, default_keys
 from tegula.references.icechunk import write_icechunk, writing_session
 from tegula.references.kerchunk import json_references, write_parquet
@@ -26,7 +25,6 @@ from tegula.stores.references.parquet import INDEX
 from tegula.stores.targets.opening import options_of_both
 from tegula.stores.targets.paths import clean, is_remote, local_path
 from tegula.stores.targets.urls import split_url, store_of_url
-from tegula.tables.table import Table
 
 __all__ = ["Form", "write"]
 
@@ -128,7 +126,7 @@ def write(
     )
 
     # the source
-    opened = not isinstance(source, (Array, Group, Table))
+    opened = not isinstance(source, Node)
     node = open_any(source, storage_options=storage_options) if opened else source
     base = base_url(node.store)
     if zarr_format is None:

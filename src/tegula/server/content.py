@@ -15,7 +15,6 @@ from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
 from tegula.arrays.array import Array
-from tegula.arrays.node import Node
 from tegula.engine.documents.implied_keys import members_unknown
 from tegula.engine.reading.costs import decoding_cost
 from tegula.errors import ConflictError, MetadataError, NotFoundError, StoreError, TegulaError, UnsupportedError
@@ -178,7 +177,7 @@ class Content:
     def kind(self, path: str) -> str | None:
         """Return ``"array"``, ``"group"`` or ``"table"``, or ``None`` if there is no node at a path."""
         try:
-            return kind_of(self.open(path))
+            return self.open(path).kind
         except NotFoundError:
             return None
         except (MetadataError, UnsupportedError):
@@ -413,11 +412,6 @@ def split_cast(path: str, reserved: bool) -> tuple[str, str | None]:
         return path, None
     to, _, key = path[len(CAST_PREFIX) :].partition("/")
     return key, to
-
-
-def kind_of(node: Node) -> str:
-    """Return ``"array"``, ``"group"`` or ``"table"``."""
-    return type(node).__name__.lower()
 
 
 def _cast_cost(cast: CastArray) -> int:

@@ -14,13 +14,13 @@ from tegula.engine.reading.costs import reading_cost
 from tegula.errors import SelectionError
 from tegula.extracts.coordinates import heads_of
 from tegula.extracts.projections import Projection
-from tegula.extracts.windows import Window
+from tegula.extracts.windows import Picked, Window
 from tegula.extracts.writing import WRITERS, write_headed_csv
 from tegula.hierarchy.group import Group
 from tegula.server.consistency import Watch, Work
 from tegula.server.content import Content
 from tegula.server.extracting import BLOCK, part_of, read_axes, table_at
-from tegula.server.matching import ALL, Matching, Picked, Query, matching_cost, used_columns
+from tegula.server.matching import ALL, Matching, Query, matching_cost, used_columns
 from tegula.tables.table import Table
 
 __all__ = ["Download", "download"]

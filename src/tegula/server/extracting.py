@@ -15,13 +15,13 @@ from tegula.errors import SelectionError, TegulaError, UnsupportedError
 from tegula.extracts.projections import Projection
 from tegula.extracts.selections import parse_selection
 from tegula.extracts.values import array_to_json, to_json
-from tegula.extracts.windows import Window, window
+from tegula.extracts.windows import Picked, Window, window
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open_table
 from tegula.jobs.statistics.statistics import statistics_of_blocks
 from tegula.server.consistency import Work
 from tegula.server.content import Content
-from tegula.server.matching import ALL, Matching, Picked, Query, matching_cost, used_columns
+from tegula.server.matching import ALL, Matching, Query, matching_cost, used_columns
 from tegula.tables.table import Table
 
 __all__ = [

@@ -10,13 +10,13 @@ from math import prod
 from typing import Any, Final
 
 from tegula.arrays.array import Array
-from tegula.display.contents import coordinates_among
 from tegula.errors import TegulaError, UnsupportedError
 from tegula.extracts.values import to_json
 from tegula.hierarchy.group import Group
+from tegula.metadata.conventions import coordinates_among
 from tegula.metadata.nodes import CodecSpec
 from tegula.metadata.times import time_units
-from tegula.server.content import Content, kind_of
+from tegula.server.content import Content
 from tegula.stores.secrets import redacted
 from tegula.tables.table import Table
 from tegula.zarr3_view.casting import suggested_cast
@@ -49,7 +49,7 @@ def entry(name: str, node: Array | Group | Table) -> Json:
     >>> facts["kind"], facts["shape"], facts["dtype"], facts["nbytes"], facts["cast"]
     ('array', [4, 6], 'float64', 192, 'float32')
     """
-    facts: Json = {"name": name, "kind": kind_of(node), "format": node.format}
+    facts: Json = {"name": name, "kind": node.kind, "format": node.format}
     if isinstance(node, Array):
         data_type = node.metadata.data_type
         facts |= {
@@ -142,7 +142,7 @@ def listing(content: Content, path: str, after: str, limit: int) -> Json:
         except UnsupportedError as error:
             facts["error"] = message(error)
     members = [_member(node, name) for name in names[:limit]]
-    arrays = {name: member for name, (member, _) in zip(names, members) if isinstance(member, Array)}
+    arrays = {name: member.metadata for name, (member, _) in zip(names, members) if isinstance(member, Array)}
     coordinates = coordinates_among(arrays) if isinstance(node, Group) else ()
     listed = [{**about, "coordinate": True} if about["name"] in coordinates else about for _, about in members]
     return {**facts, "members": listed, "truncated": len(names) > limit}

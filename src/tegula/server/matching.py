@@ -16,14 +16,12 @@ from tegula.arrays.array import Array
 from tegula.arrays.chunking import whole_chunks
 from tegula.engine.reading.costs import element_bytes, reading_cost
 from tegula.errors import ConflictError, NotFoundError, SelectionError, UnsupportedError, brief
-from tegula.extracts.windows import records_of
-from tegula.indexing import split_fields
 from tegula.server.consistency import Watch
 from tegula.tables.expressions import Expression, compile_expression
 from tegula.tables.queries import LazyColumns, row_mask, rows_that_match
 from tegula.tables.table import Table
 
-__all__ = ["ALL", "VALUE", "Found", "Matching", "Picked", "Query", "matching_cost", "used_columns"]
+__all__ = ["ALL", "VALUE", "Found", "Matching", "Query", "matching_cost", "used_columns"]
 
 VALUE: Final = "value"
 """The name that conditions have for the elements of an array without fields."""
@@ -58,32 +56,6 @@ class Found:
 
     numbers: npt.NDArray[np.intp]
     searched: int
-
-
-class Picked:
-    """Some rows of a table or array, in an order of their own, as an array of one axis.
-
-    Examples
-    --------
-    >>> import tegula
-    >>> picked = Picked(tegula.create_table({}, {"a": [1, 2, 3]}), np.array([2, 0]))
-    >>> picked.shape, picked[:1,]["a"].tolist()
-    ((2,), [3])
-    """
-
-    ndim = 1
-    chunks = (1,)
-
-    def __init__(self, node: Table | Array, numbers: npt.NDArray[np.intp]) -> None:
-        self._rows: Any = records_of(node)
-        self._numbers = numbers
-        self.shape = numbers.shape
-        self.dtype = self._rows.dtype
-
-    def __getitem__(self, selection: tuple[Any, ...]) -> Any:
-        names, rows = split_fields(selection)
-        numbers = self._numbers[rows[0] if isinstance(rows, tuple) and rows else slice(None)]
-        return self._rows[numbers if names is None else (names, numbers)]
 
 
 class Matching:

@@ -11,7 +11,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from tegula import display, engine
+from tegula import engine
 from tegula.arrays.array import Array
 from tegula.arrays.attributes import Attributes
 from tegula.arrays.creation import new_format
@@ -19,7 +19,6 @@ from tegula.arrays.filling import CREATION
 from tegula.arrays.growing import change_rows
 from tegula.arrays.keywords import check_keywords
 from tegula.arrays.node import Node, opened_by_name
-from tegula.display import Info
 from tegula.engine.concurrency.pool import gather
 from tegula.engine.nodes.deleting import delete_node
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, TegulaError, brief
@@ -79,6 +78,8 @@ class Table(Node):
     >>> t.where("price > 2 and day < limit", variables={"limit": 4})["day"]
     array([1, 2])
     """
+
+    kind = "table"
 
     def __init__(
         self, store: Store, path: str, metadata: GroupMetadata, *, read_only: bool, allow_pickle: bool = False
@@ -170,11 +171,6 @@ class Table(Node):
         """Return the bytes that the stored chunks of all columns take, by listing the store."""
         columns = self.open_columns.select().values()
         return sum(gather(lambda column: column.nbytes_stored(), columns, self._store.concurrency))
-
-    @property
-    def info(self) -> Info:
-        """A report on the table and its columns, including its stored size; shown as a table."""
-        return display.table_info(self)
 
     def refresh(self) -> None:
         """Read the metadata of the table and its columns again, to see changes by other processes.
@@ -695,9 +691,6 @@ class Table(Node):
 
     def __repr__(self) -> str:
         return f"<tegula.Table {self.format} {len(self)} rows × {len(self.names)} columns {self.location!r}>"
-
-    def _repr_html_(self) -> str:
-        return display.table_html(self)
 
 
 def _reopen(

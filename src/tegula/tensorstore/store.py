@@ -23,7 +23,14 @@ from tegula.tensorstore.errors import StatusError, checked, checked_or_none, inv
 from tegula.tensorstore.future import Batch, Future, WriteFutures, background, failed, immediate, written
 from tegula.tensorstore.index.domain import IndexDomain
 from tegula.tensorstore.index.operations import Subscript
-from tegula.tensorstore.index.transform import Indexable, IndexTransform, base_bounds, identity, resolved_transform
+from tegula.tensorstore.index.transform import (
+    Indexable,
+    IndexTransform,
+    base_bounds,
+    check_implicit,
+    identity,
+    resolved_transform,
+)
 from tegula.tensorstore.json import naming, pretty, read_indices
 from tegula.tensorstore.kvstore.kvstore import KvStore
 from tegula.tensorstore.kvstore.transaction import Transaction
@@ -359,14 +366,16 @@ class TensorStore(Indexable):
             self._check_writable()
             if not self._driver.resizes:
                 raise status("UNIMPLEMENTED", "Resize not supported")
-            none = (None,) * rank
+            new = lower or (None,) * rank, upper or (None,) * rank
+            marked = self._transform()  # with bounds that are implicit in the view alone, until the base resolves them
+            check_implicit(marked.domain, *new)
             latest = self._latest()
-            driver, view = latest._driver, latest._transform()
-            low, high = base_bounds(view, driver.domain, lower or none, upper or none, tied=resize_tied_bounds)
+            driver = latest._driver
+            low, high = base_bounds(latest._transform(), driver.domain, *new, tied=resize_tied_bounds)
             resized = driver.resize(
                 ResizeOptions(low, high, resize_metadata_only, resize_tied_bounds, expand_only, shrink_only)
             )
-            return TensorStore._of(resized, resolved_transform(view, resized.domain), self._transaction)
+            return TensorStore._of(resized, resolved_transform(marked, resized.domain), self._transaction)
 
         return immediate(act)
 

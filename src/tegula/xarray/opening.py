@@ -10,13 +10,12 @@ from xarray import Variable
 from xarray.backends.common import AbstractDataStore
 
 from tegula.arrays.array import Array
-from tegula.arrays.node import Node
 from tegula.errors import MetadataError, NotFoundError
 from tegula.hierarchy import opening
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.options import with_options
+from tegula.hierarchy.walking import Node
 from tegula.stores.targets.opening import check_options
-from tegula.tables.table import Table
 from tegula.xarray.dimensions import check_dims, check_used, dimensions_of
 from tegula.xarray.variables import coordinates_of, variable_of
 
@@ -116,7 +115,7 @@ class Opener:
 
     def _node(self, target: Any, group: str | None) -> Any:
         path = (group or "").strip("/")
-        if isinstance(target, (Array, Group, Table)):
+        if isinstance(target, Node):
             check_options(target, self.storage_options)
             node: Any = with_options(target, allow_pickle=self.allow_pickle, missing_chunks=self.missing_chunks)
         elif self.consolidated:
@@ -127,7 +126,7 @@ class Opener:
             node = node.with_consolidated(just_opened=True)
         if not path:
             return node
-        if not isinstance(node, (Group, Table)):
+        if isinstance(node, Array):
             raise NotFoundError(f"an array has no members, so no group {path!r:.80}", path=node.path)
         member = node[path]
         if node.owns_store:
@@ -154,7 +153,7 @@ class Opener:
         dropped = {self.drop_variables} if isinstance(self.drop_variables, str) else {*(self.drop_variables or ())}
         kept = {name: array for name, array in arrays.items() if name not in dropped}
         try:
-            dims = dimensions_of(kept, self.dims, "row" if isinstance(node, Table) else "", above)
+            dims = dimensions_of(kept, self.dims, "row" if node.kind == "table" else "", above)
         except MetadataError as error:
             raise error.within(path=node.location) from None
         variables = {
@@ -175,8 +174,8 @@ def _arrays_in(node: Any, members: Iterable[tuple[str, Any]] = ()) -> dict[str, 
     """Return the arrays of a data set: a single array, the columns of a table, or the member arrays of a group."""
     if isinstance(node, Array):
         return {node.name or _ALONE: node}
-    if isinstance(node, Table):
-        return node.open_columns.select()
+    if node.kind == "table":
+        return dict(node.open_columns.select())
     return {name: member for name, member in members if isinstance(member, Array)}
 
 

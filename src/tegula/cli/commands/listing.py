@@ -17,7 +17,6 @@ from tegula.cli.unfinished import warn_of_jobs
 from tegula.display.contents import (
     add_dimensions,
     array_text,
-    coordinates_among,
     dimensions_text,
     ends,
     format_of,
@@ -32,6 +31,7 @@ from tegula.display.tree import Line, Tree, group_tree
 from tegula.errors import TegulaError
 from tegula.hierarchy.group import Group
 from tegula.hierarchy.walking import with_known_members
+from tegula.metadata.conventions import coordinates_among
 from tegula.runtime.quantities import counted, human_bytes
 from tegula.stores.secrets import redacted
 from tegula.tables.table import Table
@@ -190,7 +190,7 @@ def _group_facts(group: Group) -> dict[str, Any]:
     unreadable: dict[str, str] = {}
     members = [*group.members(unreadable)]
     arrays = {name: node for name, node in members if isinstance(node, Array)}
-    coordinates = coordinates_among(arrays)
+    coordinates = coordinates_among({name: array.metadata for name, array in arrays.items()})
     sizes: dict[str, int | None] = {}
     totals = asdict(_totals(group, sizes))
     return {

@@ -68,6 +68,11 @@ def missing_rule(value: object) -> str | None:
     return None if value is None else config.check_missing_chunks(value)
 
 
+def fills_missing(rule: str | None = None) -> bool:
+    """Return whether reads use the fill value for chunks that are not stored: by a rule, or by the setting."""
+    return (rule or config.current().missing_chunks) == "fill"
+
+
 class Executor(Protocol):
     """A module that carries out reads and writes of stored arrays: `reference` or `kernel`.
 
@@ -235,7 +240,7 @@ class StoredArray(frozen.Frozen):
     @property
     def is_strict(self) -> bool:
         """``True`` if reads must not use the fill value for chunks, or inner chunks of shards, that are not stored."""
-        return (self.missing_chunks or config.current().missing_chunks) == "error"
+        return not fills_missing(self.missing_chunks)
 
     def absent(self, *around: tuple[int, ...]) -> Array:
         """Return what a read gives for each element of a chunk that is not stored: the fill value.

@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tegula import engine
-from tegula.arrays.array import Array
 from tegula.arrays.keywords import known_keywords
 from tegula.display.markup import shorten
 from tegula.engine import StoredArray
@@ -23,10 +22,9 @@ from tegula.engine.documents.implied_keys import listable
 from tegula.errors import ConflictError, MetadataError, NotFoundError, ReadOnlyError, StoreError, TegulaError
 from tegula.formats import FORMATS
 from tegula.hierarchy.drafts import place_of
-from tegula.hierarchy.group import Group
 from tegula.hierarchy.opening import open as open_any
 from tegula.hierarchy.viewed import store_to_read
-from tegula.hierarchy.walking import arrays_below
+from tegula.hierarchy.walking import Node, arrays_below
 from tegula.jobs.checking.arrays import CODE, check_arrays
 from tegula.jobs.checking.documents import DOCUMENT_KEYS, ConsolidatedCheck, Visit, consolidated_checks, visited
 from tegula.jobs.checking.findings import KINDS, CheckReport, Examination, Finding, Repair
@@ -39,7 +37,6 @@ from tegula.stores.capabilities import Reclaiming, UnreachableNames, lock
 from tegula.stores.targets.opening import check_options
 from tegula.stores.targets.paths import address_of, refuse_missing
 from tegula.tables.columns import column_names
-from tegula.tables.table import Table
 
 if TYPE_CHECKING:
     from tegula.arrays.arguments import Missing, SourceLike
@@ -138,7 +135,7 @@ def check(
     writes = repair and not dry_run
     source, path, _ = address_of(source, path)
     check_options(source, storage_options)
-    if isinstance(source, (Array, Group, Table)):
+    if isinstance(source, Node):
         store, path = source.store, f"{source.path}/{path}".strip("/")
     else:
         if writes:
@@ -148,10 +145,10 @@ def check(
         if store is opened:
             refuse_missing(source)
     try:
-        if writes and (store.read_only or (isinstance(source, (Array, Group, Table)) and source.read_only)):
+        if writes and (store.read_only or (isinstance(source, Node) and source.read_only)):
             raise ReadOnlyError('it was opened for reading; open it with mode="r+" to repair it', path=store.url)
         listed = listable(store, path, damaged=True)
-        rule = source.missing_chunks if isinstance(source, (Array, Group, Table)) else None
+        rule = source.missing_chunks if isinstance(source, Node) else None
         if missing_chunks is not None:
             rule = engine.missing_rule(missing_chunks)
         exam = Examination(listed, path, max_findings, one_at_a_time(progress), allow_pickle, rule)
@@ -163,7 +160,7 @@ def check(
             _examine(exam)
         failed_repairs = exam.repair(announce) if writes else {}
     finally:
-        if store is not source and not isinstance(source, (Array, Group, Table)):
+        if store is not source and not isinstance(source, Node):
             store.close()
     report = exam.report()
     report.failed_repairs, report.seconds = failed_repairs, time.perf_counter() - start

@@ -396,7 +396,7 @@ def _compared(reader: Reading[Differing], exact: bool, pair: _Pair) -> Compariso
     if error is None and isinstance(one, Array) and isinstance(other, Array):
         error = reader.attempt(partial(_compare_arrays, reader, part, path, one, other), one, other)
     elif error is None and (isinstance(one, Array) or isinstance(other, Array)):
-        part.differences.append(Difference(path, "kind", type(one).__name__.lower(), type(other).__name__.lower()))
+        part.differences.append(Difference(path, "kind", one.kind, other.kind))
     elif error is None:
         _compare_containers(part, path, one, other)
     if error is not None:

@@ -35,7 +35,7 @@ from tegula.tensorstore.index.output_maps import (
 from tegula.tensorstore.index.output_maps import compose as compose_pairs
 from tegula.tensorstore.json import MISSING, array, array_of, check_rank, dump, member, obj
 
-__all__ = ["IndexTransform", "Indexable", "base_bounds", "compose", "identity", "resolved_transform"]
+__all__ = ["IndexTransform", "Indexable", "base_bounds", "check_implicit", "compose", "identity", "resolved_transform"]
 
 
 _PLAIN = frozenset((int, slice, tuple, list, np.ndarray))
@@ -325,6 +325,14 @@ def resolved_transform(transform: IndexTransform, base: IndexDomain) -> IndexTra
     return transform if new == [*old] else IndexTransform(IndexDomain._of(new), output=transform.output)
 
 
+def check_implicit(domain: IndexDomain, inclusive_min: _Bounds, exclusive_max: _Bounds) -> None:
+    """Refuse new bounds where those of a view are explicit."""
+    for number, (bounds, *new) in enumerate(zip(domain._dims, inclusive_min, exclusive_max)):
+        for word, bound, is_implicit in zip(("lower", "upper"), new, bounds[2:4]):
+            if bound is not None and not is_implicit:
+                raise invalid(f"the {word} bound of dimension {number} is explicit and can't be resized")
+
+
 def base_bounds(
     transform: IndexTransform, base: IndexDomain, inclusive_min: _Bounds, exclusive_max: _Bounds, *, tied: bool
 ) -> tuple[_Bounds, _Bounds]:
@@ -332,10 +340,6 @@ def base_bounds(
 
     A resize may add or remove elements outside the view only if it is `tied`.
     """
-    for number, (bounds, *new) in enumerate(zip(transform._domain._dims, inclusive_min, exclusive_max)):
-        for word, bound, is_implicit in zip(("lower", "upper"), new, bounds[2:4]):
-            if bound is not None and not is_implicit:
-                raise invalid(f"the {word} bound of dimension {number} is explicit and can't be resized")
     lower: list[int | None] = [None] * base.rank
     upper: list[int | None] = [None] * base.rank
     if all(bound is None for bound in (*inclusive_min, *exclusive_max)):
@@ -355,7 +359,8 @@ def base_bounds(
         if stride not in (1, -1) and not (tied and low is None and high is None):
             raise invalid(f"output dimension {number} depends on dimension {axis} with the stride {stride}")
         if stride == -1:
-            low, high = None if high is None else 1 - high, None if low is None else 1 - low
+            is_empty = low is not None and low == high  # the lower bound is reversed then, and nothing ends there
+            low, high = None if high is None else 1 - is_empty - high, None if low is None else 1 - is_empty - low
         lower[number] = None if low is None else low + output._offset
         upper[number] = None if high is None else high + output._offset
     # the base must allow the change, and the view must contain all elements that the change affects

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, TypeAlias, T
 
 import numpy.typing as npt
 
-from tegula import config
+from tegula.engine import fills_missing
 from tegula.indexing import Transform
 from tegula.tensorstore.constraints.chunk_layout import ChunkLayout
 from tegula.tensorstore.constraints.codec_spec import CodecSpec
@@ -351,7 +351,7 @@ class DriverSpec(ABC):
         for name, (attribute, _, is_shown) in self.members.items():
             value, default = getattr(self, attribute), getattr(type(self), attribute)
             if default is None:  # true is left out, as by TensorStore, unless the setting is another one
-                usual = config.current().missing_chunks == "fill"
+                usual = fills_missing()
                 value, default = (usual, usual) if value is None else (value, usual or None)
             if (include_defaults and is_shown) or value != default or type(value) is not type(default):
                 json[name] = value

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.effort import SEED, amount
-from tests.following import writing
+from tests.tables.following import writing
 
 import tegula
 
@@ -43,7 +43,7 @@ pytestmark = [
 def start(errors: Path, **options: Any) -> subprocess.Popen[bytes]:
     paths = [str(Path(tegula.__file__).parents[1]), str(Path(writing.__file__).parents[2])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    command = [sys.executable, "-W", "ignore", "-m", "tests.following.writing", json.dumps(options)]
+    command = [sys.executable, "-W", "ignore", "-m", "tests.tables.following.writing", json.dumps(options)]
     with errors.open("ab") as file:
         return subprocess.Popen(command, env=environment, stderr=file)
 

@@ -5,7 +5,7 @@ more. Which rows it gives, depends on who writes:
 
 - Where the length is written after the rows, as in bcolz and by `Table.append`, every row below the length is there.
 - Anywhere else the length comes first and the chunks follow. There a row is given as soon as it can be told from one
-  that has not been written, or once it has been waited for long enough (`tegula.following.patience`).
+  that has not been written, or once it has been waited for long enough (`tegula.tables.following.patience`).
 
 Nothing is kept anywhere: a token says where to go on. The follower itself goes on only when a block has been handed
 over, so a look that is interrupted, or whose task is cancelled, is simply made again.
@@ -35,12 +35,12 @@ from tegula.errors import (
     UnsupportedError,
     brief,
 )
-from tegula.following.columns import RACY, Column, directory_of
-from tegula.following.patience import Patience
-from tegula.following.tokens import Token, digest, digest_of_row
 from tegula.runtime.watching import Watch
 from tegula.stores import Generation
 from tegula.tables.columns import column_names
+from tegula.tables.following.columns import RACY, Column, directory_of
+from tegula.tables.following.patience import Patience
+from tegula.tables.following.tokens import Token, digest, digest_of_row
 from tegula.tables.queries import is_number, row_dtype
 from tegula.tables.table import Table
 
@@ -109,7 +109,7 @@ class Rows:
         return np.array(self.values, dtype, copy=True) if copy else np.asarray(self.values, dtype)
 
     def __repr__(self) -> str:
-        return f"<tegula.following.Rows {self.start}:{self.stop}>"
+        return f"<tegula.tables.following.Rows {self.start}:{self.stop}>"
 
 
 class Follower(Iterator[Rows], AsyncIterator[Rows]):
@@ -195,7 +195,7 @@ class Follower(Iterator[Rows], AsyncIterator[Rows]):
             raise self._replaced(f"the token is one of rows of another kind; {advice}")
         known = parsed.is_known("node") and self._kind.is_known("node")
         if known and parsed.node != self._kind.node:
-            raise self._replaced(f"the {self._what} has been replaced since the token was made; {advice}")
+            raise self._replaced(f"the {self.node.kind} has been replaced since the token was made; {advice}")
         if parsed.row > length:
             raise self._columns[0].shortened(length, parsed.row)
         self._reached = parsed.row, None
@@ -206,10 +206,6 @@ class Follower(Iterator[Rows], AsyncIterator[Rows]):
     def position(self) -> int:
         """The number of the next row."""
         return self._reached[0]
-
-    @property
-    def _what(self) -> str:
-        return type(self.node).__name__.lower()
 
     def _replaced(self, message: str) -> NotFoundError:
         error = NotFoundError(message, path=self.node.location, field="token")
@@ -515,7 +511,7 @@ class Follower(Iterator[Rows], AsyncIterator[Rows]):
         raise TypeError("a follower can't be pickled: pass its token to tegula.follow in the other process")
 
     def __repr__(self) -> str:
-        return f"<tegula.following.Follower of {self.node.location} at row {self.position}>"
+        return f"<tegula.tables.following.Follower of {self.node.location} at row {self.position}>"
 
 
 class _Awaited:
@@ -669,7 +665,7 @@ def follow(
     else:
         columns = []
     if not columns:
-        raise UnsupportedError(f"the {type(node).__name__.lower()} has no rows to follow", path=node.location)
+        raise UnsupportedError(f"the {node.kind} has no rows to follow", path=node.location)
     try:
         return Follower(
             node,

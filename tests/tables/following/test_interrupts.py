@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import signal
@@ -14,7 +15,7 @@ import pytest
 from tests.effort import SEED
 
 import tegula
-from tegula.following import Rows
+from tegula.tables.following import Rows
 
 pytestmark = [
     pytest.mark.once(executors="both"),
@@ -48,6 +49,7 @@ def test_a_follower_goes_on_after_interrupts_at_any_moment(kind: str, tmp_path: 
     writer = threading.Thread(target=write)
     used: list[Rows] = []
     interrupts = 0
+    gc.disable()  # or a signal may meet a callback of the collector, which can't pass the interrupt on
     before = signal.signal(signal.SIGALRM, interrupt)
     writer.start()
     try:
@@ -66,6 +68,7 @@ def test_a_follower_goes_on_after_interrupts_at_any_moment(kind: str, tmp_path: 
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        gc.enable()
         stop.set()
         writer.join()
     found = [row for block in used for row in block.values.tolist()]

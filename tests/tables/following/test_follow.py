@@ -18,8 +18,8 @@ import pytest
 
 import tegula
 from tegula.errors import CodecError, MetadataError, NotFoundError, SelectionError, UnsupportedError
-from tegula.following import Follower
-from tegula.following.patience import Patience
+from tegula.tables.following import Follower
+from tegula.tables.following.patience import Patience
 
 pytestmark = pytest.mark.once(executors="both")
 
@@ -52,12 +52,12 @@ def test_blocks_say_where_they_are() -> None:
     (block,) = tegula.follow(a, from_row=1, timeout=0)
     assert (block.start, block.stop, len(block), block.assumed) == (1, 4, 3, 0)
     assert np.asarray(block, "f4").tolist() == [row.tolist() for row in block] == [[4, 5, 6], [7, 8, 9], [10, 11, 12]]
-    assert repr(block) == "<tegula.following.Rows 1:4>"
+    assert repr(block) == "<tegula.tables.following.Rows 1:4>"
     assert rows_of(tegula.follow(a, token=block.token, timeout=0)) == []
 
 
 def test_blocks_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tegula.following.follower._BLOCK_BYTES", 40)
+    monkeypatch.setattr("tegula.tables.following.follower._BLOCK_BYTES", 40)
     a = an_array()
     a.append(np.arange(1, 30))
     blocks = [(block.start, len(block)) for block in tegula.follow(a, from_row=1, timeout=0)]
@@ -152,7 +152,7 @@ def test_patience_begins_again_while_earlier_rows_are_written() -> None:
 def test_only_the_time_of_waiting_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither that in which other rows were used, nor that in which the process was stopped."""
     now = 1000.0
-    monkeypatch.setattr("tegula.following.patience.time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr("tegula.tables.following.patience.time", SimpleNamespace(monotonic=lambda: now))
     patience = Patience(8.0)
     patience.see(3)
     for passed, planned, elapsed in ((1, 1, 1), (3600, 1, 4), (-50, 1, 4), (2, 1, 6), (1, 1, 7)):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from tegula.runtime.deferred import on_first_use
 
 if TYPE_CHECKING:
-    from tegula.following.follower import Follower, Rows, follow
+    from tegula.tables.following.follower import Follower, Rows, follow
 
 __all__ = ["Follower", "Rows", "follow"]
 

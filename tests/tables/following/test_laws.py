@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.following.stepping import Stepping
+from tests.tables.following.stepping import Stepping
 
 import tegula
 

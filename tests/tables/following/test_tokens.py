@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tegula.errors import MetadataError
-from tegula.following.tokens import Token, digest, digest_of_row
+from tegula.tables.following.tokens import Token, digest, digest_of_row
 
 pytestmark = pytest.mark.once(executors="none")
 TOKENS = st.builds(Token, st.integers(0, 2**63 - 1), *[st.binary(min_size=16, max_size=16)] * 3)
