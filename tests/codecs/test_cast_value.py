@@ -207,7 +207,7 @@ def test_the_unsigned_float():
 def test_scalar_maps(build):
     options = {"data_type": "uint8", "out_of_range": "clamp"}
     options["scalar_map"] = {
-        "encode": [["NaN", 9], [0.0, 7], ["Infinity", 8], [0.0, 6]],
+        "encode": [["NaN", 9], [0.0, 7], ["+Infinity", 8], [0.0, 6]],  # the registry's example has the plus
         "decode": [[9, "NaN"], [8, "-Infinity"]],
     }
     chain = build([("cast_value", options), "bytes"], "f8")

@@ -29,6 +29,7 @@ NUMBERS = {
     "zstd": [LITTLE, ("zstd", {"level": 1})],
     "lz4": [LITTLE, "numcodecs.lz4"],
     "lz4block": [LITTLE, "lz4block"],
+    "z5-lz4": [LITTLE, "z5.lz4"],
     "n5": [("n5_default", {"codecs": [ORDER, {"name": "bytes", "configuration": {"endian": "big"}}, "zstd"]})],
     "n5-raw": [("n5_default", {"codecs": [ORDER, {"name": "bytes", "configuration": {"endian": "big"}}]})],
     "crc32c": [LITTLE, "crc32c"],

@@ -449,6 +449,28 @@ def test_missing_blocks_are_zero_and_groups_need_no_document() -> None:
     assert tegula.check(store).ok
 
 
+def test_lz4_of_z5_is_read_and_written(executor: str, tmp_path: Path) -> None:
+    # written by z5py 3.0.2, which names its level `blockSize` and stores LZ4 without Java's stream
+    lz4 = {"type": "lz4", "blockSize": 3}
+    raw = bytes.fromhex("0000000200000008000000051e0001001d0102001d0202001d0302007004000400040004")
+    store = tegula.MemoryStore(
+        {KEY: json.dumps({**PLAIN, "dimensions": [8, 5], "blockSize": [8, 5], "compression": lz4}).encode(), "0/0": raw}
+    )
+    array, expected = tegula.open_array(store, mode="r+"), np.arange(40, dtype="u2").reshape(5, 8) // 9
+    np.testing.assert_array_equal(array[...], expected)
+    for damaged in (raw[:-1], raw[:12], raw + b"x", raw[:20] + b"\xff" * 16):
+        store.set("0/0", damaged)
+        with pytest.raises(CodecError):
+            tegula.open(store)[...]
+    array[...] = expected + 1
+    assert json.loads(store.get(KEY) or b"")["compression"] == lz4
+    np.testing.assert_array_equal(tegula.open(store)[...], expected + 1)
+    for format in ("n5", "zarr2", "zarr3"):
+        tegula.convert(store, tmp_path / format, format=format, verify=True)
+    new = json.loads((tmp_path / "n5" / KEY).read_bytes())
+    assert new["compression"] == {"type": "lz4", "blockSize": 2**16}
+
+
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("dtype", TYPES)
 def test_every_type_with_every_compression(executor: str, dtype: str, codec: Any) -> None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tegula.codecs.stages import REQUIRED, ArrayCodec, Chunk, Context, Decoder, Shape, check_options, option
 from tegula.errors import CodecError, MetadataError, TegulaError
 from tegula.metadata.data_types import EXTENDED, EXTENDED_DTYPES, DataType, data_type_from_json
-from tegula.metadata.fill_value_json import fill_from_json
+from tegula.metadata.fill_value_json import fill_from_document
 from tegula.metadata.nodes import CodecSpec
 from tegula.metadata.rounding import MODES, float_format, round_big_integers, round_to_format, round_to_integers
 
@@ -245,6 +245,6 @@ def _is_list(value: Any) -> bool:
 
 
 def _scalar(value: Any, data_type: DataType) -> Chunk:
-    """Read a scalar as a fill value; an integer may be written as a float."""
+    """Read a scalar as a fill value of a document; an integer may be written as a float."""
     is_integer = isinstance(value, float) and value.is_integer() and _is_integer(data_type.numpy)
-    return fill_from_json(int(value) if is_integer else value, data_type)
+    return fill_from_document(int(value) if is_integer else value, data_type)

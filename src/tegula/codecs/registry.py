@@ -36,9 +36,9 @@ _SERIALIZERS: Final = {
 _BUFFERS: Final = {
     "blosc": "blosc", "numcodecs.blosc": "blosc", "gzip": "deflate", "numcodecs.gzip": "deflate",
     "numcodecs.zlib": "deflate", "numcodecs.bz2": "bz2", "numcodecs.lzma": "lzma", "zstd": "zstd",
-    "numcodecs.zstd": "zstd", "numcodecs.lz4": "lz4", "crc32c": "checksums", "numcodecs.crc32c": "checksums",
-    "numcodecs.crc32": "checksums", "numcodecs.adler32": "checksums", "blpk": "blpk", "lz4block": "lz4block",
-    "conditional": "conditional",
+    "numcodecs.zstd": "zstd", "numcodecs.lz4": "lz4", "z5.lz4": "lz4", "lz4block": "lz4block",
+    "crc32c": "checksums", "numcodecs.crc32c": "checksums", "numcodecs.crc32": "checksums",
+    "numcodecs.adler32": "checksums", "blpk": "blpk", "conditional": "conditional",
 }  # fmt: skip
 _CORE_SERIALIZERS: Final = frozenset(
     "bytes sharding_indexed packbits n5_default vlen-utf8 vlen-bytes zfp zarrs.optional".split()

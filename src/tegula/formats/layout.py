@@ -166,7 +166,7 @@ def portable(codecs: tuple[CodecSpec, ...]) -> tuple[CodecSpec, ...]:
     for codec in without_blocks(codecs):
         if codec.name == _PICKLE:
             out.append(CodecSpec("numcodecs.pickle"))
-        elif codec.name == "lz4block":
+        elif codec.name in ("lz4block", "z5.lz4"):
             out.append(_LZ4)
         elif codec.name == "numcodecs.blosc" and "typesize" in codec.configuration:
             kept = {name: value for name, value in codec.configuration.items() if name != "typesize"}

@@ -52,6 +52,7 @@ TYPES: Final = frozenset(
 )
 """The names of the data types."""
 _LONGEST: Final = 2**32 - 1  # the header of a block has 32 bits for each axis
+_LEAST_LZ4: Final = 64  # bytes, of the blocks of Java's streams
 _XZ: Final = 1
 _XZ_CHECKS: Final = (-1, 4)  # the default, by either name
 
@@ -164,7 +165,10 @@ def _compressors(stated: Any) -> list[CodecSpec]:
     if kind == "lz4" and ("id" in options or "acceleration" in options):  # zarr stores blocks without a stream
         return [CodecSpec("numcodecs.lz4", {"acceleration": options.get("acceleration", 1)})]
     if kind == "lz4":
-        return [CodecSpec("lz4block", {"blockSize": options.get("blockSize", 2**16)})]
+        size = options.get("blockSize", 2**16)
+        # smaller than any block of Java's streams is what z5 writes there: a level, and blocks without a stream
+        is_level = type(size) is int and 0 <= size < _LEAST_LZ4
+        return [CodecSpec("z5.lz4", {"level": size}) if is_level else CodecSpec("lz4block", {"blockSize": size})]
     if kind == "zstd":
         return [CodecSpec("numcodecs.zstd", {"level": options.get("level", 3)})]
     if kind == "blosc":
@@ -199,7 +203,7 @@ def _adapt_compressor(codec: CodecSpec, data_type: DataType) -> CodecSpec:
             preset = options.get("preset")
             usual = {"format": _XZ, "check": -1, "preset": 6 if preset is None else preset, "filters": None}
             return CodecSpec("numcodecs.lzma", usual)
-    if name in ("lz4", "lz4block"):
+    if name in ("lz4", "lz4block", "z5.lz4"):
         return CodecSpec("lz4block", {"blockSize": options.get("blockSize", 2**16)})
     if name == "blosc":
         shuffle = automatic_shuffle(shuffle_number(options.get("shuffle", 1)), data_type.itemsize)

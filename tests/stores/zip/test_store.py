@@ -182,6 +182,20 @@ def test_large_amounts_are_committed_as_they_come(path):
     assert contents(path) == values
 
 
+@pytest.mark.parametrize("size", [2**20 - 1, 2**20, 2**20 + 1, 3 * 2**20])
+def test_values_that_are_written_without_a_buffer_follow_what_is_in_it(path, size):
+    values = {"a": b"1", "b": random.Random(size).randbytes(size), "c": b"3", "d": bytes(size), "e": b"5"}
+    with ZipStore(path, "w") as store:
+        for key, value in values.items():
+            store.set(key, value)
+    assert contents(path) == values
+    with ZipStore(path, "a") as store:
+        store.set("c", values["b"])
+        store.delete("a")
+        store.compact()
+    assert contents(path) == {"b": values["b"], "c": values["b"], "d": values["d"], "e": b"5"}
+
+
 def test_generations_outlast_a_commit(path):
     store = ZipStore(path, "w")
     first = store.set("a", b"1")

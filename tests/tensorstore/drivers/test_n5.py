@@ -279,12 +279,16 @@ def test_the_format_is_detected(tmp_path: Path) -> None:
         ts.open(path).result()
 
 
-def test_lz4_of_java_is_read(tmp_path: Path) -> None:
+def test_lz4_of_java_and_z5_is_read(tmp_path: Path) -> None:
     values = np.arange(12, dtype="u2").reshape(3, 4)
     tegula.create_array(tmp_path / "a", data=values, format="n5", codecs="lz4")
     array = ts.open({"driver": "n5", "kvstore": f"file://{tmp_path}/a"}).result()
     assert array.codec == ts.CodecSpec({"driver": "n5", "compression": {"type": "lz4"}})
     np.testing.assert_array_equal(array.read().result(), values.T)
+    array = created(ts, {**BASE, "metadata": {**MEMBERS, "compression": {"type": "lz4", "blockSize": 6}}})
+    array[...] = 7
+    assert b"LZ4Block" not in bytes(array.kvstore["0/0"])
+    assert (array.read().result() == 7).all()
 
 
 def test_attributes_are_kept_and_changed() -> None:

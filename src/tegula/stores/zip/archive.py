@@ -266,11 +266,12 @@ class _Appender:
         self._buffer = bytearray()
 
     def write(self, data: bytes) -> None:
-        self.position += len(data)
         if len(data) >= _BLOCK:
-            self.flush()
-            write_at(self.fd, memoryview(data), self.position - len(data))
+            self.flush()  # to the place before these bytes, so `position` must not count them yet
+            write_at(self.fd, memoryview(data), self.position)
+            self.position += len(data)
             return
+        self.position += len(data)
         self._buffer += data
         if len(self._buffer) >= _BLOCK:
             self.flush()

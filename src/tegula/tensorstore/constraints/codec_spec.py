@@ -350,7 +350,7 @@ _N5_OPTIONS: Final[dict[str, MemberTable]] = {
         "shuffle": (_number(0, 2), MISSING),
         "blocksize": (_number(0, 2**31 - 1), 0),
     },
-    "lz4": {"blockSize": (_number(64, 2**25), 2**16)},  # unlike TensorStore
+    "lz4": {"blockSize": (_number(0, 2**25), 2**16)},  # unlike TensorStore; less than 64 is a level of z5
 }
 """The reader and the default of each option of a compression of N5; those without a default must be given."""
 
