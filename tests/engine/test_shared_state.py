@@ -18,6 +18,7 @@ from tests.stores.counting import count_up
 
 import tegula
 from tegula import config
+from tegula.engine.stored.states import Replacements
 from tegula.errors import AlreadyExistsError, NotFoundError
 from tegula.stores import MemoryStore
 
@@ -135,6 +136,16 @@ def test_pools_change_their_size_while_they_work(tmp_path: Path) -> None:
         together(work)
     finally:
         config._activate(before)  # the threads have restored what they found, in any order
+
+
+def test_deletions_are_noted_by_many_threads() -> None:
+    store, replacements = MemoryStore(), Replacements()
+
+    def work(random: np.random.Generator, thread: int, number: int) -> None:
+        for turn in range(100):
+            replacements.add(store, f"{thread}-{number}-{turn}/")
+
+    assert sum(together(work)) * 100 == replacements.count
 
 
 @pytest.mark.slow

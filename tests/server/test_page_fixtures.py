@@ -24,7 +24,7 @@ __all__ = ["unpacked"]
 
 @pytest.fixture(scope="module")
 def screen(unpacked: Path) -> Iterator[Screen]:
-    with tegula.serve(tegula.create_group(unpacked), port=0) as running, chromium() as browser:
+    with tegula.serve(tegula.open_group(unpacked, "a"), port=0) as running, chromium() as browser:
         screen = Screen(browser, running.url, width=760, height=520)
         screen.show()
         yield screen

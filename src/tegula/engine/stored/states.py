@@ -11,6 +11,7 @@ another one (``rust/kernel/src/stores/local/node.rs``); for all others `tegula.e
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -21,7 +22,7 @@ from tegula import config
 from tegula.errors import MetadataError, NotFoundError, SelectionError, TegulaError, UnsupportedError
 from tegula.formats import find_format
 from tegula.metadata.nodes import ArrayMetadata, NodeMetadata
-from tegula.runtime.deferred import Later
+from tegula.runtime.deferred import Later, after_fork
 from tegula.stores import Generation, Store
 from tegula.stores.capabilities import Revalidating, unchanged
 
@@ -44,15 +45,21 @@ class Replacements:
     def __init__(self) -> None:
         self.count = 0
         self._last: dict[str, int] = {}
+        self.renew_lock()
+
+    def renew_lock(self) -> None:
+        """Forget who holds the lock: in a forked child that thread does not exist."""
+        self._lock = threading.Lock()
 
     def add(self, store: Store, prefix: str) -> None:
         """Note that what is below a prefix, which ends in ``/`` or is empty, is being deleted or replaced."""
-        self.count += 1
         where = identity.location(store.identity, prefix)
-        self._last.pop(where, None)
-        self._last[where] = self.count
-        while len(self._last) > self._MOST:
-            self._last.pop(next(iter(self._last)), None)
+        with self._lock:
+            self.count += 1
+            self._last.pop(where, None)
+            self._last[where] = self.count
+            while len(self._last) > self._MOST:
+                self._last.pop(next(iter(self._last)))
 
     def since(self, count: int, store: Store, prefix: str) -> bool:
         """Return whether a prefix, or one above it, was deleted after `count` deletions."""
@@ -68,6 +75,7 @@ class Replacements:
 
 
 REPLACEMENTS: Final = Replacements()
+after_fork(REPLACEMENTS.renew_lock)
 
 
 class Document:
