@@ -13,10 +13,12 @@ from tests.waiting import exit_code
 import tegula
 from tegula import config
 from tegula.engine.caches import document_cache
-from tegula.errors import NotFoundError
+from tegula.errors import MetadataError, NotFoundError
 from tegula.stores import MemoryStore
+from tegula.testing import Fault, FaultyStore
 
 FORMATS = ["zarr3", "zarr2", "zarr1", "bcolz"]
+KEYS = {"zarr3": "zarr.json", "zarr2": ".zarray", "zarr1": "meta", "bcolz": "meta/storage"}
 
 
 @pytest.fixture(autouse=True)
@@ -114,6 +116,20 @@ def test_a_node_that_was_not_there_is_looked_for_again() -> None:
         tegula.create_array(made, shape=4, dtype="i4")
         store.set("zarr.json", made.get("zarr.json"))  # another process
         assert tegula.open_array(store, mode="r").shape == (4,)
+
+
+@pytest.mark.parametrize("rule", ["never", "open"])
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_document_that_was_cut_short_is_asked_for_again(format: str, rule: Any) -> None:
+    store = FaultyStore(RevalidatingStore())
+    tegula.create_array(store, path="a", shape=4, dtype="i4", format=format)
+    document_cache.KEPT.clear()
+    with config.configure(recheck=rule):
+        store.arm(Fault("short", keys=f"a/{KEYS[format]}$", times=1))
+        with pytest.raises(MetadataError):
+            tegula.open(store, path="a")
+        assert store.struck
+        assert tegula.open(store, path="a").shape == (4,)
 
 
 def test_documents_of_local_stores_are_not_cached(tmp_path: Any) -> None:

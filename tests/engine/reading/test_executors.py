@@ -213,7 +213,7 @@ def selections(draw: st.DrawFn, array: tegula.Array) -> tuple[str, Any]:
         return "vindex", draw(bits(shape))
     if kind == "blocks" and shape and all(shape):
         counts = [-(-size // step) for size, step in zip(shape, array.shards or array.chunks)]
-        inside = [slices(n).filter(lambda s, n=n: s.step in (None, 1) and (s.start or 0) < n) for n in counts]
+        inside = [slices(n).filter(lambda s, n=n: s.step in (None, 1) and -n <= (s.start or 0) < n) for n in counts]
         return kind, draw(st.tuples(*(parts | st.integers(0, n - 1) for parts, n in zip(inside, counts))))
     axes = [slices(n) | (st.integers(-n, n - 1) if n else slices(n)) for n in shape]
     return "basic", draw(st.just(...) | st.tuples(*axes))

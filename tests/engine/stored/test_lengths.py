@@ -43,7 +43,7 @@ def test_remaining_rows_are_read(old: tegula.Array, how: str, part: slice) -> No
 @pytest.mark.parametrize("how", READS)
 @pytest.mark.parametrize("part", [slice(0, 40), slice(17, 19), slice(18, 19), slice(39, 40), slice(3, 40)])
 def test_removed_rows_are_not_reported_as_damage(old: tegula.Array, how: str, part: slice) -> None:
-    with pytest.raises(tegula.SelectionError, match="shortened to 18 rows since it was opened; refresh it"):
+    with pytest.raises(tegula.SelectionError, match="shortened to 18 rows since it was opened; call refresh"):
         READS[how](old, part)
     old.refresh()
     assert old[:].tolist() == [*range(18)]

@@ -154,11 +154,11 @@ def test_requests_are_few_in_any_amount_of_memory(max_memory: int) -> None:
 
 @pytest.mark.slow
 def test_a_plan_for_a_huge_grid_takes_no_time() -> None:
-    begin = time.perf_counter()
+    begin = time.process_time()
     size = 10**9
     plan_passes((size, size, size), 8, (1, 1000, 1000), (10**5, 7, 11), max_memory=2**31)
     plan_passes((size,) * 7, 8, (10,) * 7, (7,) * 7, max_memory=2**33)
-    assert time.perf_counter() - begin < 5
+    assert time.process_time() - begin < 5
 
 
 def test_a_target_that_does_not_fit_says_what_it_needs() -> None:

@@ -278,6 +278,8 @@ def read_metadata(
         if error.key is not None and not error.key.startswith(prefix):
             error.key = prefix + error.key
         if error.key is not None:
+            if store.is_remote:  # the body may have been cut short, so the next look asks the store again
+                document_cache.forget(store, error.key)
             error.key = stored_key(store, error.key)
         error.within(path=f"{store.url}/{path}".rstrip("/"))
         raise

@@ -142,7 +142,7 @@ def _shortened(array: StoredArray, plan: Plan, rows: int) -> SelectionError | No
     if last < rows:
         return None
     error = SelectionError(
-        f"row {last} no longer exists: the array has been shortened to {rows} rows since it was opened; refresh it"
+        f"row {last} no longer exists: the array has been shortened to {rows} rows since it was opened; call refresh()"
     )
     error.is_stale = True
     array.locate(error)
