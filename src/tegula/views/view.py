@@ -56,6 +56,7 @@ class View(Operand):
     """
 
     __slots__ = ("_base", "_field", "_transform", "_type")
+    kind = "view"
 
     def __init__(self, base: Base, transform: Transform, field: Field, type: np.dtype[Any] | None) -> None:
         self._base, self._transform, self._field, self._type = base, transform, field, type
