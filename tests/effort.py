@@ -23,7 +23,7 @@ _EXAMPLES, _NIGHT = 10, 3
 """The most examples of a property in a quick run, and how many times as many as otherwise a night tries."""
 _SHARE, _SLOW_SHARE = 3, 6
 """One in so many examples of a property, and of a slow one, is tried unless there is a whole night."""
-SLOW_TESTS_SHARE = 5
+SLOW_TESTS_SHARE = 7
 """One in so many slow tests is tried unless there is a whole night."""
 
 
