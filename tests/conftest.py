@@ -89,7 +89,7 @@ def left_to_the_night(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return the tests that are tried only if there is a whole night.
 
     That is those that are marked so; of the cases of a test that is marked as sampled, all but one in so many; and all
-    but one in five of the other slow tests, except those that are always tried. The name of a test says which, so that
+    but one in seven of the other slow tests, except those that are always tried. The name of a test says which, so that
     all tests together try all formats, stores and executors; another seed tries others.
     """
     if effort.NIGHTLY:
