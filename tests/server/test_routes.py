@@ -284,7 +284,7 @@ def test_a_path_that_begins_with_a_slash_is_below_the_node() -> None:
     assert np.load(io.BytesIO(answer.body)).tolist() == [3, 4, 5]
 
 
-def test_small_chunks_that_need_another_container_only_are_answered_at_once() -> None:
+def test_small_chunks_that_need_a_container_are_answered_at_once() -> None:
     array = tegula.create_array({}, data=np.arange(130.0), chunks=60, format="bcolz")
     application = Application(array, None, allow_origins=(), allow_hosts=("h",))
     headers = [(b"host", b"h")]

@@ -363,7 +363,7 @@ for line in sys.stdin:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("format", ["zarr2", "zarr3"])
-def test_growing_shows_no_old_values_whatever_another_process_does_meanwhile(format: str, tmp_path: Path) -> None:
+def test_growing_shows_no_old_values_beside_another_process(format: str, tmp_path: Path) -> None:
     array = tegula.create_array(tmp_path, shape=(2, 6), chunks=(4, 2), dtype="i4", format=format)
     actions = {
         "pass": "done",
@@ -396,7 +396,7 @@ def test_growing_again_takes_few_calls(format: str, tmp_path: Path) -> None:
     array = tegula.create_array(tmp_path, shape=(4, 6), chunks=(600, 6), dtype="i4", format=format)
     for length in range(5, 300):  # functions are compiled for values that are often copied
         array.resize(length, 6)
-    assert within(75, lambda: array.resize(len(array) + 1, 6))
+    assert within(85, lambda: array.resize(len(array) + 1, 6))
 
 
 def test_growing_from_length_0_gives_chunks_a_length() -> None:

@@ -163,7 +163,7 @@ MOMENTS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", MOMENTS, ids=" ".join)
-def test_what_other_parts_do_between_two_steps_of_one_is_neither_refused_nor_undone(moment: tuple[str, str]) -> None:
+def test_what_parts_do_between_steps_of_others_is_not_undone(moment: tuple[str, str]) -> None:
     happened = False
     for skip, options in enumerate([*OPTIONS, {}]):
         source, group = new_source()

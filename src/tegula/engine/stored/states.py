@@ -11,8 +11,8 @@ another one (``rust/kernel/src/stores/local/node.rs``); for all others `tegula.e
 
 from __future__ import annotations
 
-import threading
 import time
+from _thread import RLock  # reading needs no more of `threading`
 from collections.abc import Callable
 from functools import partial
 from operator import gt
@@ -49,7 +49,7 @@ class Replacements:
 
     def renew_lock(self) -> None:
         """Forget who holds the lock: in a forked child that thread does not exist."""
-        self._lock = threading.Lock()
+        self._lock = RLock()  # a finaliser that runs meanwhile may replace nodes, too
 
     def add(self, store: Store, prefix: str) -> None:
         """Note that what is below a prefix, which ends in ``/`` or is empty, is being deleted or replaced."""
