@@ -88,8 +88,8 @@ def is_posix(item: pytest.Item) -> bool:
 def left_to_the_night(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return the tests that are tried only if there is a whole night.
 
-    That is those that are marked so; of the cases of a test that is marked as sampled, all but one in so many; and all
-    but one in seven of the other slow tests, except those that are always tried. The name of a test says which, so that
+    That is those that are marked so. A test that is marked as sampled keeps one in so many of its cases, and CI tries
+    one in seven of the other slow tests, and those that are always tried. The name of a test says which, so that
     all tests together try all formats, stores and executors; another seed tries others.
     """
     if effort.NIGHTLY:

@@ -443,9 +443,7 @@ class Array(Node, Operand, ArrayAliases):
 
     @known_keywords
     def resize(self, *shape: Any) -> None:
-        """Change the shape to new lengths of all axes, one by one or as a tuple.
-
-        Elements outside the new shape are deleted, and new elements hold the fill value.
+        """Change the shape to new lengths of all axes, one by one or as a tuple; new elements hold the fill value.
 
         The new shape is stored first. Then chunks outside it are deleted, and chunks across its edge are set to the
         fill value beyond the edge, with a few operations for each stored chunk. If this is interrupted, the chunks left
@@ -455,6 +453,8 @@ class Array(Node, Operand, ArrayAliases):
         ------
         MetadataError
             If the number of axes differs, or a length is negative.
+        ReadOnlyError, NotFoundError
+            If the array was opened for reading, or has been deleted or replaced.
 
         Examples
         --------

@@ -163,7 +163,7 @@ def with_defaults(values: Mapping[str, Any], table: MemberTable) -> dict[str, An
 
 
 def read_object(value: Any, readers: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
-    """Read an object that has only members with a reader; return those that are given, in the order of the readers."""
+    """Read the members of an object, each by its reader, and return them in that order; other members are errors."""
     members = obj(value)
     given = {name: take(members, name, read) for name, read in readers.items() if name in members}
     known_only(members)

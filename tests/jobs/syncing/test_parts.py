@@ -137,17 +137,17 @@ OPTIONS: tuple[dict[str, Any], ...] = ({}, {"chunks": {"some": 3, "cut": (3, 3)}
 class Pausing(WrappingStore):
     """A store that calls a function before, and one after, the operations on some key, each as often as there are."""
 
-    meanwhile: Callable[[], object]
+    others_act: Callable[[], object]
     moment: tuple[str, str]
     skip = 0
 
     def act(self, operation: str, key: str, work: Callable[[], T]) -> T:
         is_moment = operation == self.moment[0] and key.startswith(self.moment[1])
         if is_moment and self.skip == 0:
-            self.meanwhile()
+            self.others_act()
         found = work()
         if is_moment and self.skip == 1:
-            self.meanwhile()
+            self.others_act()
         self.skip -= 2 * is_moment
         return found
 
@@ -172,15 +172,15 @@ def test_what_parts_do_between_steps_of_others_is_not_undone(moment: tuple[str, 
         change(group)
         reports = list[tegula.SyncReport]()
 
-        def meanwhile(*parts: int) -> None:
+        def run_others(*parts: int) -> None:
             nonlocal happened
             happened = True
             reports.extend(tegula.sync(source, target, delete=True, part=(part, PARTS)) for part in parts)  # noqa: B023
 
         store = Pausing(target)
-        store.moment, store.skip, store.meanwhile = moment, skip, lambda: meanwhile(1, 3)
+        store.moment, store.skip, store.others_act = moment, skip, lambda: run_others(1, 3)
         reports.append(tegula.sync(source, store, delete=True, part=(2, PARTS)))
-        meanwhile(*({1, 3} if len(reports) == 1 else ()))
+        run_others(*({1, 3} if len(reports) == 1 else ()))
         assert all(report.ok for report in reports), reports
         if not min(report.units_left for report in reports):
             check_same(source, target)

@@ -49,7 +49,7 @@ class Replacements:
 
     def renew_lock(self) -> None:
         """Forget who holds the lock: in a forked child that thread does not exist."""
-        self._lock = RLock()  # a finaliser that runs meanwhile may replace nodes, too
+        self._lock = RLock()  # reentrant: the collector may run a finaliser here that replaces nodes
 
     def add(self, store: Store, prefix: str) -> None:
         """Note that what is below a prefix, which ends in ``/`` or is empty, is being deleted or replaced."""

@@ -174,7 +174,7 @@ class SyncJob(ArrayJob):
         return entry_of(prepared.draft, name, before=0, notes=prepared.notes)
 
     def _shared(self, source: Array, prepared: Prepared, piece: Piece | None) -> SyncedArray:
-        """Sync an array; look again whenever another part has noted something meanwhile, as each does a few times."""
+        """Sync an array; begin again each time another part has written the memory first, which it does a few times."""
         while True:
             with suppress(OvertakenError):
                 return self._synced(source, prepared, piece)

@@ -42,7 +42,7 @@ from tegula.stores.capabilities import unchanged
 __all__ = ["ANY_DOCUMENTS", "Memory", "OvertakenError", "Remembered"]
 
 ANY_DOCUMENTS: Final = "*"
-"""Stands among the digests of documents for those that a sync was about to write."""
+"""A mark in place of a digest: a sync is about to write the documents, so whatever they are, it may be its own."""
 
 _VERSION: Final = 1
 _PIECE: Final = 2**16  # chunks in a piece
