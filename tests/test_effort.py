@@ -52,7 +52,8 @@ def test_unknown_efforts_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         load(monkeypatch, TEGULA_EFFORT="fast")
 
 
-def test_what_is_left_to_the_night(request: pytest.FixtureRequest) -> None:
+def test_what_is_left_to_the_night(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(effort, "SAMPLE", 1)
     [plugin] = [found for found in request.config.pluginmanager.get_plugins() if hasattr(found, "left_to_the_night")]
 
     class Item:
