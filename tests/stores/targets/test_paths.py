@@ -47,6 +47,8 @@ def test_address(target: str, expected: tuple[str, str, str | None]) -> None:
         "x.zip|zip:a#b": MetadataError,
         "x.zarr|zarr2:": MetadataError,  # beside format="zarr3"
         "x.zip|zip:a.zip|zip:b": UnsupportedError,
+        "x.zip|zip:|zip:": UnsupportedError,
+        "x.zip|zip:|zip:b|zarr:": UnsupportedError,
     }.items(),
 )
 def test_what_is_no_address_is_refused(target: str, error: type[TegulaError]) -> None:

@@ -124,7 +124,8 @@ def address_of(target: Any, path: str, format: str | None = None) -> tuple[Any, 
     for number, (scheme, text) in enumerate(components, 1):
         paths.append(text)
         if scheme == "zip":
-            if "".join(paths[:-1]).strip("/") or where.startswith("zip::"):
+            entered = where.startswith("zip::") or any(earlier == "zip" for earlier, _ in components[: number - 1])
+            if entered or "".join(paths[:-1]).strip("/"):
                 raise UnsupportedError("an archive inside an archive can't be read; extract the outer one", path=shown)
             where = where if where.endswith(ARCHIVES) and not scheme_of(where) else f"zip::{where}"
         elif number < len(components):
