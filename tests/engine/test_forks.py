@@ -25,6 +25,7 @@ def run(code: str, *arguments: object, executor: str | None = None) -> str:
         [sys.executable, "-W", "ignore", "-c", code, *map(str, arguments)],
         capture_output=True, text=True, check=False, timeout=300, env=environment,
     )  # fmt: skip
+    sys.stderr.write(done.stderr)  # where a child hung, say
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -153,7 +154,7 @@ for use in sys.argv[3:]:
 
 
 STRESS = """
-import os, random, signal, sys, threading, time
+import faulthandler, os, random, sys, time
 import numpy as np, tegula
 paths = sys.argv[1:]
 def use(a):
@@ -170,7 +171,7 @@ for number in range(4):
     time.sleep(random.random() * 0.05)
     child = os.fork()
     if not child:
-        signal.alarm(200)
+        faulthandler.dump_traceback_later(200, exit=True)  # one that hangs says where, and ends
         for array in arrays:
             use(array)
         os._exit(0)
