@@ -152,6 +152,7 @@ def test_headed_csv_has_each_element_beside_its_coordinates(shape, limit):
     assert [*found.items()] == [*expected.items()]  # in the order of the elements
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("shape", [(10**7,), (10**7, 2), (10**7, 2, 2)])
 def test_headed_csv_holds_few_coordinates(shape):
     x = tegula.create_array({}, shape=shape[0], chunks=10**5, dtype="f8")

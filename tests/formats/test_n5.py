@@ -407,6 +407,7 @@ def test_damaged_blocks_are_errors(executor: str, damaged: bytes) -> None:
     np.testing.assert_array_equal(tegula.open(store)[3:], 0)
 
 
+@pytest.mark.sampled(one_in=3)
 @pytest.mark.parametrize("codec", [None, "gzip", {"id": "blosc", "cname": "lz4", "blocksize": 4096}, "zstd"], ids=str)
 @pytest.mark.parametrize("dtype", ["u1", "f8"])
 def test_parts_of_large_blocks(executor: str, tmp_path: Path, codec: Any, dtype: str) -> None:
