@@ -121,6 +121,23 @@ def test_a_directory_of_data_sets_says_what_it_is(screen: Screen, tmp_path: Path
         other.close()
 
 
+def test_members_are_told_apart_by_their_kinds(screen: Screen, tmp_path: Path) -> None:
+    tegula.save(tmp_path / "d/x.zarr", [1.0])
+    tegula.save(tmp_path / "d/y.zarr", a=[1.0])
+    tegula.create_table(tmp_path / "d/prices.bcolz", {"day": [1]})
+    tegula.save(tmp_path / "d/broken.zarr", [1.0])
+    (tmp_path / "d/broken.zarr/zarr.json").write_text('{"zarr_format": 3, "node_type"')
+    with tegula.serve(str(tmp_path / "d"), port=0) as server:
+        screen.page.goto(server.url)
+        sections = screen.page.locator(".about section.wide")
+        sections.first.wait_for()
+        found = {section.locator("h2").text_content(): section.text_content() for section in sections.all()}
+    assert [*found] == ["Arrays", "Tables", "Groups", "Unreadable"]
+    names = ("x.zarr", "prices.bcolz", "y.zarr", "broken.zarr")
+    assert all(name in text for name, text in zip(names, found.values()))
+    assert "not valid JSON" in found["Unreadable"]
+
+
 def test_values_have_coordinates_as_heads(screen: Screen, root: tegula.Group) -> None:
     screen.show("#/climate/t2m?tab=values&at=3,0,0")
     screen.page.wait_for_selector(".head >> text=80")
