@@ -39,6 +39,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> tegula.Group:
     for name in "ab":
         values = np.arange(2 * 73 * 60.0).reshape(2, 73, 60)
         falling.create_array(name, data=values, dimension_names=["time", "lat", "lon"])
+    group.create_group("later").create_array("t2m", data=group["climate/t2m"][...])
     return group
 
 
@@ -321,6 +322,14 @@ def test_two_arrays_and_their_difference(screen: Screen, root: tegula.Group) -> 
     assert np.isin(pixels[missing][:, 0], (214, 236)).all()
     large = inside & (np.abs(np.nan_to_num(difference)) > 20)
     assert ((pixels[large][:, 0] > pixels[large][:, 2]) == (difference[large] > 0)).all()
+    captions = [text for text in page.locator("h3").all_text_contents() if text]
+    assert captions[:2] == ["t2m", "mean"]
+    # arrays of the same name have their paths
+    page.get_by_label("Compare with").fill("later/t2m")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("h3 >> text=later/t2m")
+    captions = [text for text in page.locator("h3").all_text_contents() if text]
+    assert captions[:2] == ["climate/t2m", "later/t2m"]
     # another shape is refused
     page.get_by_label("Compare with").fill("climate/lat")
     page.keyboard.press("Enter")
