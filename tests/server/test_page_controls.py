@@ -122,6 +122,16 @@ def test_a_directory_of_data_sets_says_what_it_is(screen: Screen, tmp_path: Path
         other.close()
 
 
+def test_a_name_has_the_whole_width_of_a_phone(screen: Screen) -> None:
+    narrow = Screen(screen.context.browser, screen.url, width=390, height=780)
+    narrow.show("#/climate/t2m")
+    narrow.ready()
+    box = narrow.page.locator(".title").bounding_box()
+    after = narrow.page.locator(".top > button").first.bounding_box()
+    assert after["x"] - (box["x"] + box["width"]) < 30
+    narrow.close()
+
+
 def test_members_are_told_apart_by_their_kinds(screen: Screen, tmp_path: Path) -> None:
     tegula.save(tmp_path / "d/x.zarr", [1.0])
     tegula.save(tmp_path / "d/y.zarr", a=[1.0])
