@@ -113,6 +113,14 @@ def test_a_name_that_is_missing_is_an_attribute_error() -> None:
         exec("from tegula import nothing")
 
 
+@pytest.mark.slow
+def test_a_missing_name_is_answered_with_a_similar_one() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import tegula\ntegula.opn"], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert "Did you mean: 'open'?" in done.stderr
+
+
 STANDARD = {
     "__future__", "_json", "errno", "fcntl", "json", "json.decoder", "json.encoder", "json.scanner", "atexit",
 }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import numcodecs
@@ -312,10 +313,49 @@ def test_a_name_may_have_a_level(text: str, option: str, level: int) -> None:
     assert spec.name == codec_specs(text.partition(":")[0])[0].name
 
 
-@pytest.mark.parametrize("text", ["bytes:1", "zstd:", "zstd:high", "nothing:1", ":1", "crc32c:1"])
+@pytest.mark.parametrize("text", ["bytes:1", "zstd:", "zstd:high", "crc32c:1"])
 def test_no_level(text: str) -> None:
     with pytest.raises(MetadataError, match="level"):
         codec_specs(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("zst:9", "no codec 'zst' is known; did you mean 'zstd'"),
+        ("some:1", "no codec 'some'"),
+        (":1", "no codec ''"),
+    ],
+)
+def test_an_unknown_name_with_a_level(text: str, words: str) -> None:
+    with pytest.raises(UnsupportedError, match=re.escape(words)):
+        codec_specs(text)
+
+
+@pytest.mark.parametrize(
+    ("codec", "known"),
+    [
+        ("zstd:99", "99 is not a value of the option 'level'; it takes a whole number from -131072 to 22"),
+        ({"name": "blosc", "shuffle": "all"}, "it takes 'noshuffle' or 'shuffle' or 'bitshuffle'"),
+        ({"name": "blosc", "cname": "lzma"}, "it takes 'blosclz' or 'lz4' or"),
+    ],
+)
+def test_errors_say_which_values_an_option_takes(codec: Any, known: str) -> None:
+    with pytest.raises(MetadataError, match=re.escape(known)):
+        tegula.create_array({}, shape=3, dtype="f4", codecs=codec)
+
+
+def test_a_wrong_option_for_all_arrays_is_one_error(tmp_path: Path) -> None:
+    group = tegula.create_group({})
+    group["a"], group["b"] = [1], [2.5]
+    with pytest.raises(MetadataError, match="'level'") as caught:
+        tegula.convert(group, tmp_path / "new.zarr", codecs="zstd:99")
+    assert caught.value.field == "codecs.level"
+    assert not (tmp_path / "new.zarr").exists()
+    # an array that one rule is for is left out, as others that can't be converted
+    report = tegula.convert(group, tmp_path / "new.zarr", codecs={"b": "zstd:99"})
+    assert [*report.failed] == ["b"]
+    assert [array.path for array in report.arrays] == ["a"]
 
 
 def test_several_codecs_in_one_text_are_refused_with_their_list() -> None:

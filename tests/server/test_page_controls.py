@@ -39,6 +39,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> tegula.Group:
     for name in "ab":
         values = np.arange(2 * 73 * 60.0).reshape(2, 73, 60)
         falling.create_array(name, data=values, dimension_names=["time", "lat", "lon"])
+    group.create_group("later").create_array("t2m", data=group["climate/t2m"][...])
     return group
 
 
@@ -119,6 +120,33 @@ def test_a_directory_of_data_sets_says_what_it_is(screen: Screen, tmp_path: Path
         assert other.page.locator(".summary").text_content() == "plain directory · 1 member"
         assert "Format" not in other.page.locator(".facts").text_content()
         other.close()
+
+
+def test_a_name_has_the_whole_width_of_a_phone(screen: Screen) -> None:
+    narrow = Screen(screen.context.browser, screen.url, width=390, height=780)
+    narrow.show("#/climate/t2m")
+    narrow.ready()
+    box = narrow.page.locator(".title").bounding_box()
+    after = narrow.page.locator(".top > button").first.bounding_box()
+    assert after["x"] - (box["x"] + box["width"]) < 30
+    narrow.close()
+
+
+def test_members_are_told_apart_by_their_kinds(screen: Screen, tmp_path: Path) -> None:
+    tegula.save(tmp_path / "d/x.zarr", [1.0])
+    tegula.save(tmp_path / "d/y.zarr", a=[1.0])
+    tegula.create_table(tmp_path / "d/prices.bcolz", {"day": [1]})
+    tegula.save(tmp_path / "d/broken.zarr", [1.0])
+    (tmp_path / "d/broken.zarr/zarr.json").write_text('{"zarr_format": 3, "node_type"')
+    with tegula.serve(str(tmp_path / "d"), port=0) as server:
+        screen.page.goto(server.url)
+        sections = screen.page.locator(".about section.wide")
+        sections.first.wait_for()
+        found = {section.locator("h2").text_content(): section.text_content() for section in sections.all()}
+    assert [*found] == ["Arrays", "Tables", "Groups", "Unreadable"]
+    names = ("x.zarr", "prices.bcolz", "y.zarr", "broken.zarr")
+    assert all(name in text for name, text in zip(names, found.values()))
+    assert "not valid JSON" in found["Unreadable"]
 
 
 def test_values_have_coordinates_as_heads(screen: Screen, root: tegula.Group) -> None:
@@ -304,6 +332,14 @@ def test_two_arrays_and_their_difference(screen: Screen, root: tegula.Group) -> 
     assert np.isin(pixels[missing][:, 0], (214, 236)).all()
     large = inside & (np.abs(np.nan_to_num(difference)) > 20)
     assert ((pixels[large][:, 0] > pixels[large][:, 2]) == (difference[large] > 0)).all()
+    captions = [text for text in page.locator("h3").all_text_contents() if text]
+    assert captions[:2] == ["t2m", "mean"]
+    # arrays of the same name have their paths
+    page.get_by_label("Compare with").fill("later/t2m")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("h3 >> text=later/t2m")
+    captions = [text for text in page.locator("h3").all_text_contents() if text]
+    assert captions[:2] == ["climate/t2m", "later/t2m"]
     # another shape is refused
     page.get_by_label("Compare with").fill("climate/lat")
     page.keyboard.press("Enter")

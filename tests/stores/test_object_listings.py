@@ -217,6 +217,28 @@ def test_a_server_that_does_not_answer_is_waited_for(server: Circling, monkeypat
     assert len(silent) == 1
 
 
+def test_the_first_listing_of_a_store_goes_on_where_a_later_page_fails(
+    server: Circling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, asked = _Handler.do_GET, []
+    first = [f"k{number:03}" for number in range(250)]  # as many as obstore hands over together
+
+    def fails_once(self: _Handler) -> None:
+        query = parse_qs(urlsplit(self.path).query)
+        asked.append("later" if "continuation-token" in query else query.get("start-after", ["first"])[0])
+        server.names, server.last = (first, None) if asked[-1] == "first" else (["l"], 0)
+        if asked[-1] == "later":
+            self.send_response(503)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+        else:
+            answer(self)
+
+    monkeypatch.setattr(_Handler, "do_GET", fails_once)
+    assert [*store_of("s3", server).list_prefix("")] == [*first, "l"]
+    assert asked == ["first", "later", "a/k249"]
+
+
 PROGRAM = """
 import sys
 from tegula.stores.objects.urls import open_url

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import pickle
+import socket
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -231,6 +233,18 @@ def test_a_server_that_never_answered_is_given_up_sooner(s3_server: Any, reason:
     store.requests.answered = False
     assert store.get("a") is None
     assert store.requests.answered
+
+
+@pytest.mark.parametrize("action", ["list_dir", "list_prefix", "delete_prefix"])
+def test_listings_of_a_server_that_refuses_connections_end_soon(action: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        options = {"endpoint": f"http://127.0.0.1:{taken.getsockname()[1]}", "anonymous": True}
+        store = open_url("s3://bucket/x", options)
+        begin = time.monotonic()
+        with pytest.raises(StoreError, match="the connection was refused"):
+            deque(getattr(store, action)("") or (), 0)
+        assert time.monotonic() - begin < 2
 
 
 def test_a_panic_of_obstore_is_a_failure_and_an_interrupt_is_none() -> None:

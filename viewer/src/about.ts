@@ -109,19 +109,20 @@ function codecItem(codec: Codec): HTMLElement {
   );
 }
 
-/** Return the members of a group in tables: coordinates, what they are coordinates of, and groups. */
+/** Return the members of a group in tables: coordinates, what they are coordinates of, and other kinds of nodes. */
 function members(node: Node): HTMLElement[] {
   const all = node.listing.members;
   const prefix = node.path === "" ? "" : `${node.path}/`;
-  const arrays = all.filter(({ kind }) => kind === "array");
-  const coordinates = arrays.filter(({ coordinate }) => coordinate);
-  const variables = arrays.filter(({ coordinate }) => !coordinate);
-  const others = all.filter(({ kind }) => kind !== "array");
-  const name = coordinates.length > 0 ? "Variables" : others.length > 0 ? "Arrays" : "Members";
+  const of = (kind: Member["kind"]) => all.filter((member) => member.kind === kind);
+  const coordinates = of("array").filter(({ coordinate }) => coordinate);
+  const variables = of("array").filter(({ coordinate }) => !coordinate);
+  const name = node.kind === "table" ? "Columns" : coordinates.length > 0 ? "Variables" : "Arrays";
   const sections = [
     section("Coordinates", coordinates, prefix),
-    section(node.kind === "table" ? "Columns" : name, variables, prefix),
-    section(arrays.length > 0 ? "Groups" : "Members", others, prefix),
+    section(name, variables, prefix),
+    section("Tables", of("table"), prefix),
+    section("Groups", of("group"), prefix),
+    section("Unreadable", of("unreadable"), prefix),
   ].filter((found) => found !== null);
   if (node.listing.truncated)
     sections.push(h("p", { class: "note" }, "There are more members; search for their names."));
@@ -133,7 +134,7 @@ const COLUMNS: readonly (readonly [string, (member: Member) => string])[] = [
   ["Long name", (member) => member.conventions?.title ?? ""],
   ["Dimensions", (member) => (member.dimension_names ?? []).map((name) => name ?? "–").join(", ")],
   ["Shape", lengths],
-  ["Type", (member) => (member.kind === "array" ? (member.dtype ?? "") : member.kind)],
+  ["Type", (member) => member.dtype ?? ""],
   ["Units", (member) => member.conventions?.units ?? ""],
   ["Size", (member) => (member.nbytes == null ? "" : bytes(member.nbytes))],
 ];
@@ -146,7 +147,10 @@ function lengths(member: Member): string {
 function section(title: string, all: readonly Member[], prefix: string): HTMLElement | null {
   if (all.length === 0) return null;
   const columns = COLUMNS.filter(([, text]) => all.some((member) => text(member) !== ""));
-  const heads = ["Name", ...columns.map(([name]) => name)].map((name) => h("th", { scope: "col" }, name));
+  const failed = all.some(({ kind }) => kind === "unreadable");
+  const heads = ["Name", ...columns.map(([name]) => name), ...(failed ? ["Why"] : [])].map((name) =>
+    h("th", { scope: "col" }, name),
+  );
   const rows = all.map((member) => memberRow(prefix, member, columns));
   return h(
     "section",
@@ -160,7 +164,7 @@ function memberRow(prefix: string, member: Member, columns: typeof COLUMNS): HTM
   const path = `${prefix}${member.name}`.split("/").map(encodeURIComponent).join("/");
   const name = h("th", { scope: "row" }, h("a", { href: `#/${path}` }, member.name));
   return member.kind === "unreadable"
-    ? h("tr", { class: "failed" }, name, h("td", { colspan: columns.length }, member.error ?? ""))
+    ? h("tr", { class: "failed" }, name, h("td", { class: "words" }, member.error ?? ""))
     : h(
         "tr",
         {},

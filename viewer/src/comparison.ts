@@ -98,19 +98,25 @@ export class Comparison {
 
   private caption(): void {
     if (this.other === null) return;
-    const [one, other] = [this.source!, this.other].map(({ node }) => node.path.split("/").pop() || "/");
+    const [one, other] = this.names();
     const size = number(this.difference.limits.high, 3);
     const texts = [one, other, `${one} − ${other}, ±${size}`];
     this.captions.forEach((caption, at) => replace(caption, texts[at]));
   }
 
+  /** Return names that tell both arrays apart: their own or, if these are the same, their paths. */
+  names(of: (source: Source) => string = ({ node }) => node.path.split("/").pop() || "/"): string[] {
+    const both = [this.source!, this.other!];
+    const [one, other] = both.map(of);
+    return one === other ? both.map(({ node }) => node.path || "/") : [one!, other!];
+  }
+
   /** Draw what is shown as one figure. */
   figure(): Figure | null {
-    const figures = [this.image.figure()];
-    if (this.other !== null) figures.push(this.beside.figure());
-    if (this.other !== null && this.context.model.state.difference) {
-      figures.push(this.difference.figure(`${nameOf(this.source!)} − ${nameOf(this.other)}`));
-    }
+    if (this.other === null) return this.image.figure();
+    const [one, other] = this.names(nameOf);
+    const figures = [this.image.figure(one), this.beside.figure(other)];
+    if (this.context.model.state.difference) figures.push(this.difference.figure(`${one} − ${other}`));
     return abreast(figures.filter((figure) => figure !== null));
   }
 }

@@ -219,7 +219,7 @@ export class ImageView {
   }
 
   /** Draw what is shown as a figure for paper. */
-  figure(): Figure | null {
+  figure(heading?: string): Figure | null {
     if (this.drawn === null || this.pixels === null) return null;
     const { state } = this.context.model;
     const picture = new ImageData(this.pixels.width, this.pixels.height);
@@ -227,7 +227,7 @@ export class ImageView {
     const channels = this.drawn.planes.flatMap(({ channel }) => (channel === null ? [] : [channel]));
     const { map, reversed, norm } = state;
     const key = isComposite(this.source!, state) ? { channels } : { map, reversed, norm, limits: this.drawn.limits };
-    return imageFigure(this.source!, state, this.drawn, picture, this.frame.ratio, key);
+    return imageFigure(this.source!, state, this.drawn, picture, this.frame.ratio, key, heading);
   }
 
   /** Say in attributes of the canvas what is drawn: for tests, and for programs that read the page aloud. */

@@ -139,8 +139,7 @@ export class ImageTab {
     const { other, beside, difference } = this.comparison;
     const pane = other === null ? undefined : beside.present?.rasters[0];
     if (pane === undefined) return read.join(" · ");
-    const name = other!.node.path.split("/").pop();
-    read.push(`${name} ${reading(pane, pixelAt(pane, { x, y }, ratio), other!.meaning(false))}`);
+    read.push(`${this.comparison.names()[1]} ${reading(pane, pixelAt(pane, { x, y }, ratio), other!.meaning(false))}`);
     if (this.context.model.state.difference) {
       const { values } = difference;
       read.push(`difference ${reading(values, pixelAt(values, { x, y }, ratio), { ...says, time: null })}`);

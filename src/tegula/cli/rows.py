@@ -105,7 +105,8 @@ def as_text(values: np.ndarray[Any, Any], *, with_names: bool = True) -> str:
         return columns([names, *cells] if with_names else cells, right=right)
     if values.dtype.kind == "M" and np.datetime_data(values.dtype)[0] == "generic":
         values = values.view(values.dtype.str.replace("M", "m"))  # dates without a unit have no text
-    return np.array2string(values, max_line_width=shutil.get_terminal_size().columns, threshold=1000)
+    width = shutil.get_terminal_size().columns
+    return np.array2string(values, max_line_width=width, threshold=1000, floatmode="unique")
 
 
 def _cell(value: Any) -> str:

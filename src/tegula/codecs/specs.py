@@ -149,8 +149,7 @@ def _codec_spec(item: Any) -> CodecSpec:
     if isinstance(item.get("id"), str):
         name = _PREFIX + item["id"].removeprefix(_PREFIX)
     elif isinstance(item.get("name"), str):
-        name = item["name"]
-        name = name if name in _OF_ZARR3 or name.startswith(_PREFIX) else f"{_PREFIX}{name}"
+        name = _full_name(item["name"])
         options = options.get("configuration", {}) if options.keys() == {"configuration"} else options
     else:
         raise wrong
@@ -165,6 +164,10 @@ def _codec_spec(item: Any) -> CodecSpec:
     return CodecSpec(name, {**_DEFAULTS.get(name, {}), **options}, item.get("must_understand") is not False)
 
 
+def _full_name(name: str) -> str:
+    return name if name in _OF_ZARR3 or name.startswith(_PREFIX) else f"{_PREFIX}{name}"
+
+
 def _with_level(text: str) -> dict[str, Any]:
     """Return the name in a text such as ``zstd`` or ``zstd:9`` with the level behind it."""
     if "," in text:
@@ -176,6 +179,7 @@ def _with_level(text: str) -> dict[str, Any]:
     known = _DEFAULTS.get(name) or _DEFAULTS.get(f"{_PREFIX}{name}", {})
     option = next((option for option in ("level", "clevel", "preset") if option in known), None)
     if option is None:
+        _check_required(_full_name(name), {})
         raise MetadataError(f"the codec {name!r:.80} has no level to set as in {text!r:.80}", field="codecs")
     try:
         return {"name": name, option: int(level)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -277,12 +278,29 @@ def option(spec: CodecSpec, name: str, default: Any, check: Callable[[Any], bool
             return check[value]
     elif check(value):
         return value
-    raise MetadataError(f"{value!r:.80} is not a value of the option {name!r}", field=f"codecs.{name}", codec=spec.name)
+    known = f"; it takes {_known(check)}" if isinstance(check, (Mapping, _Between)) else ""
+    text = f"{value!r:.80} is not a value of the option {name!r}{known}"
+    raise MetadataError(text, field=f"codecs.{name}", codec=spec.name)
+
+
+def _known(check: Mapping[Any, Any] | _Between) -> str:
+    if isinstance(check, _Between):
+        return f"a whole number from {check.low} to {check.high}"
+    return " or ".join(repr(value) for value in check if value is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Between:
+    low: int
+    high: int
+
+    def __call__(self, value: Any) -> bool:
+        return type(value) is int and self.low <= value <= self.high
 
 
 def between(low: int, high: int) -> Callable[[Any], bool]:
-    """Return a function that checks for an integer from `low` to `high`, both included."""
-    return lambda value: type(value) is int and low <= value <= high
+    """Return a check for an integer from `low` to `high`, both included."""
+    return _Between(low, high)
 
 
 def create_codec(codec: Callable[..., Any], spec: CodecSpec) -> Any:

@@ -240,19 +240,19 @@ def value_text(value: Any) -> str:
 
 
 def short_text(value: Any) -> str:
-    """Return a number with up to four digits, a time without zeros at its end, or text of up to twelve letters.
+    """Return a number with five digits or all before the point, a time without zeros at its end, or a short text.
 
     Examples
     --------
     >>> short_text(np.datetime64("2024-01-01T00:00:00.000")), short_text(np.timedelta64(174587628, "ms"))
     ('2024-01-01', '2 d 0:29:48')
     >>> short_text(0.123456), short_text(12345678), short_text(None), short_text("a long name of a station")
-    ('0.1235', '12345678', '-', "'a long name…")
+    ('0.12346', '12345678', '-', "'a long name…")
     """
     if value is None:
         return "-"
     if isinstance(value, (float, complex)):
-        return f"{value:.4g}"
+        return f"{value:.0f}" if isinstance(value, float) and 1e5 <= abs(value) < 1e12 else f"{value:.5g}"
     if isinstance(value, np.timedelta64):
         return _short_duration(value)
     if isinstance(value, np.datetime64):

@@ -69,7 +69,9 @@ def on_first_use(
             if foreign and not name.startswith("_") and not is_module:
                 ours = import_module(f"{package}.{foreign}").FOREIGN_NAMES.get(name)
                 hint = hint if ours is None else f"; in tegula that is {ours}"
-            raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}", name=name)
+            # the interpreter adds a similar name of the object
+            text = f"module {package!r} has no attribute {name!r}{hint}"
+            raise AttributeError(text, name=name, obj=sys.modules[package])
         value = getattr(import_module(f"{package}.{module}"), name)
         setattr(sys.modules[package], name, value)
         return value

@@ -43,6 +43,15 @@ def _wide(tmp_path: Path) -> Path:
     return tmp_path / "wide"
 
 
+def test_floats_have_the_digits_that_tell_them_apart(tmp_path: Path) -> None:
+    for dtype in ("f4", "f8"):
+        values = np.array([285.02158, 1 / 3, 2], dtype)
+        tegula.save(tmp_path / dtype, values)
+        printed = run(tmp_path / dtype).stdout.strip("[]\n").split()
+        assert (np.array(printed, dtype) == values).all()
+    assert run(tmp_path / "f4").stdout.startswith("[285.02158 ")
+
+
 def test_head_prints_the_first_rows_of_a_table(tmp_path: Path) -> None:
     columns = {"day": np.arange(30), "name": [f"n {number}" for number in range(30)], "x": np.arange(30) / 2}
     tegula.create_table(tmp_path / "t", columns)

@@ -197,3 +197,17 @@ def test_drawing() -> None:
 )
 def test_times_are_short(value: Any, expected: str) -> None:
     assert short_text(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (282.99237, "282.99"),
+        (101325.4, "101325"),
+        (-2.5e9, "-2500000000"),
+        (3.2e15, "3.2e+15"),
+        (1.23456e-4, "0.00012346"),
+    ],
+)
+def test_numbers_are_written_as_a_person_reads_them(value: float, expected: str) -> None:
+    assert short_text(value) == expected

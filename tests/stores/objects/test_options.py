@@ -165,3 +165,11 @@ def test_credentials_are_equal_by_their_values() -> None:
     assert one == pickle.loads(pickle.dumps(one)) != two
     assert hash(one) == hash(StaticCredentials({"token": MINE}))
     assert one != "mine"
+
+
+def test_the_endpoint_has_one_name_for_all_services() -> None:
+    for kind, name in (("s3", "endpoint"), ("az", "endpoint"), ("gs", "base_url")):
+        given = {"endpoint": "http://localhost:9000", "anonymous": True}
+        sorted_options = sort_options(kind, given)
+        assert sorted_options.config[name] == given["endpoint"]
+        assert sorted_options.client["allow_http"] is True

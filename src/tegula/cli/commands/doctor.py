@@ -53,7 +53,7 @@ _BUG: Final = """\
 ### Where
 ```text
 {report}
-Set by     {settings}
+Set by            {settings}
 ```"""
 _NAMES: Final = {"google-crc32c": "google_crc32c"}
 

@@ -206,7 +206,7 @@ def build(spec: CodecSpec, context: Context) -> Blosc:
     """
     check_options(spec, "cname", "clevel", "shuffle", "blocksize", "typesize")
     core = spec.name == "blosc"
-    cname = option(spec, "cname", "zstd" if core else "lz4", lambda value: value in _CNAMES)
+    cname = option(spec, "cname", "zstd" if core else "lz4", {name: name for name in _CNAMES})
     clevel = option(spec, "clevel", 5, between(0, 9))
     blocksize = option(spec, "blocksize", 0, between(0, 2**31 - 1))
     if core:

@@ -102,9 +102,13 @@ class Job:
             raise
 
     def _check_rules(self, root: Group | Table) -> None:
-        """Check the rules before anything is written: each matches an array, and shards are multiples of chunks."""
+        """Check the rules before anything is written.
+
+        Each matches an array, options of codecs have values that they take, and shards are multiples of chunks.
+        """
         layout = self._layout
         match_rules(layout.rules, arrays_below(root, {}, implicit=True, strict=True))
+        self._check_codecs(root)
         if not any(isinstance(value, (int, tuple)) and value is not True for value in layout.shards.values if value):
             return  # automatic ones are multiples of any chunks
         for name, source in arrays_below(root, {}, implicit=True, strict=True):
@@ -114,6 +118,24 @@ class Job:
                 if isinstance(error, MetadataError) and error.field == "shards":
                     raise error.within(path=name) from None
                 # others are reported when this array is converted
+
+    def _check_codecs(self, root: Group | Table) -> None:
+        """Raise if the value of a codec's option is wrong for all arrays alike."""
+        found: MetadataError | None = None
+        if not any(self._layout.codecs.values):
+            return
+        for name, source in arrays_below(root, {}, implicit=True, strict=True):
+            try:
+                self._arrays.prepared(source, name)
+                return
+            except MetadataError as error:
+                found = found or error
+                if found.field != error.field or not str(error.field).startswith("codecs."):
+                    return  # reported when this array is converted
+            except TegulaError:
+                return
+        if found is not None:
+            raise found
 
     def _nodes(self, root: Group | Table) -> None:
         tables: dict[str, Mapping[str, Array]] = {}

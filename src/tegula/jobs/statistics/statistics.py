@@ -171,7 +171,7 @@ class Statistics:
         >>> import tegula
         >>> t = tegula.create_table({}, {"a": [1, 2, 4]})
         >>> tegula.statistics(t).rows()[1]
-        ['a', 'int64', '3', '0', '1', '4', '2.333', '1.247', '██ █']
+        ['a', 'int64', '3', '0', '1', '4', '2.3333', '1.2472', '██ █']
         """
         titles = ["name", "data type", "count", "missing", "min", "max", "mean", "std", "histogram"]
         return [titles, *(_row(path, part, width) for path, part in self.leaves())]
@@ -245,9 +245,9 @@ def statistics(
     >>> g["x"] = np.arange(8)
     >>> g["y"] = [0.5, np.nan]
     >>> tegula.statistics(g)
-    name  data type  count  missing  min  max  mean    std  histogram
-    x     int64          8        0    0    7   3.5  2.291  ████████
-    y     float64        1        1  0.5  0.5   0.5      0  █
+    name  data type  count  missing  min  max  mean     std  histogram
+    x     int64          8        0    0    7   3.5  2.2913  ████████
+    y     float64        1        1  0.5  0.5   0.5       0  █
     """
     operation = "statistics of stored values" if raw else "statistics"
     who = {"runner": runner, "workers": workers, "ledger": ledger}

@@ -70,6 +70,7 @@ KNOWN: Final[dict[str, tuple[str, ...]]] = {
 """The settings of obstore for each kind of storage, by its own names; it accepts other names for some of them."""
 
 _PREFIXES: Final = {"s3": ("aws_",), "gs": ("google_", "gcp_"), "az": ("azure_storage_", "azure_"), "http": ()}
+_SYNONYMS: Final = {"gs": {"endpoint": "base_url"}}  # the name that the other services have
 _ENDPOINTS: Final = ("endpoint", "endpoint_url", "endpoint_url_s3", "base_url")
 _ENVIRONMENT: Final = {
     "s3": ("AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"),
@@ -169,8 +170,9 @@ def _plain(kind: str, name: object) -> str:
     plain = name.lower()
     for prefix in _PREFIXES[kind]:
         if plain.startswith(prefix) and plain not in KNOWN[kind]:
-            return plain.removeprefix(prefix)
-    return plain
+            plain = plain.removeprefix(prefix)
+            break
+    return _SYNONYMS.get(kind, {}).get(plain, plain)
 
 
 def _client_value(name: str, value: Any) -> Any:

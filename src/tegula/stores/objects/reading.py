@@ -316,24 +316,27 @@ class ObjectReader(Ranged, Revalidating, SizedListing, StateListing, Store):
     def _pages(self, prefix: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
         wanted = (self.prefix + prefix).rstrip("/") or None
         pages: Any = None
+        listing: Any = None  # the store that lists them
         last: str | None = None  # an interrupted listing is continued after its last object
         in_order = True  # as long as the service lists in the order of the names
         error = self._listing_error(prefix)
         known = object_listing.Names(error)
 
         def next_page(library: Any, store: Any) -> Any:
-            nonlocal pages
+            nonlocal pages, listing
             if pages is None:
                 if not in_order:
                     raise error("an unordered listing broke off")
-                pages = object_listing.pages_of(library, store, wanted, last)
+                pages, listing = object_listing.pages_of(library, store, wanted, last), store
             try:
                 if self.kind in ("file", "memory"):
                     return next(pages, None)
                 return object_listing.run(object_listing.next_page(pages, self._is_alive(library), error))
-            except BaseException:
+            except BaseException as failure:
                 pages = None
-                raise
+                if listing is store or not isinstance(failure, Exception) or isinstance(failure, StoreError):
+                    raise
+                return next_page(library, store)  # the first request was sent by a store that does not retry
 
         while True:
             page: Any = self.requests.bulk(next_page)

@@ -293,21 +293,27 @@ class Requests:
     def bulk(self, action: Callable[[Any, Any], _T]) -> _T | Failure:
         """Carry out an operation of many requests, and return what `action` returns, or the last `Failure`.
 
-        obstore retries each request. The operation is repeated after failures for which obstore does not retry: an
-        incomplete answer, one that reports failures of some objects, and refused credentials.
+        obstore retries each request, once a server has answered: until then the operation is repeated here, and soon
+        given up where no server can be reached. It is also repeated after failures for which obstore does not retry:
+        an incomplete answer, one that reports failures of some objects, and refused credentials.
         """
         return self.send(action, self._bulk_once)
 
     def _bulk_once(self, action: Callable[[Any, Any], _T]) -> _T | Failure:
         if self.closed_as:
             raise self._closed()
+        handle = self.bulk_handle if self.answered else self.single
         try:
-            return action(*self.bulk_handle.made())
+            answer = action(*handle.made())
         except BaseException as error:  # noqa: BLE001 - as above
             failure = failure_of(error, self.single.name)
+        else:
+            self.answered = True
+            return answer
+        self.answered = self.answered or failure.status is not None
         if failure.kind == "expired":
-            self.bulk_handle.renew()
-        elif failure.kind != "missing" and failure.status is not None:
+            handle.renew()
+        elif handle is self.bulk_handle and failure.kind != "missing" and failure.status is not None:
             failure = failure._replace(kind="fatal")
         return failure
 
