@@ -149,11 +149,13 @@ def test_text_for_a_terminal_is_wrapped_at_words_and_coloured() -> None:
 def test_a_plain_directory_lists_its_data_sets(tmp_path: Path) -> None:
     tegula.create_array(tmp_path / "a.zarr", data=np.arange(3, dtype="i2"), dimension_names=["x"])
     tegula.create_group(tmp_path / "b.zarr", format="zarr2")["y"] = np.arange(4, dtype="i2")
+    tegula.create_table(tmp_path / "c.bcolz", {"z": np.arange(5)}, format="bcolz")
     info = tegula.open(tmp_path).info
     assert info["Type"] == "plain directory, not itself a group"
     assert [row[:4] for row in info["Data sets"].rows] == [
         ("a.zarr", "array", "zarr3", "(x: 3) int16"),
         ("b.zarr", "group", "zarr2", ""),
+        ("c.bcolz", "table", "bcolz", "5 rows"),
     ]
     assert str(tegula.open(tmp_path).tree()).splitlines()[0] == "/ (a plain directory)"
 

@@ -86,10 +86,11 @@ def format_of(node: Any) -> str | None:
 
 
 def data_set_row(name: str, node: Any, stored: Mapping[str, int | None]) -> tuple[str, ...]:
-    """Return the cells of a data set in a plain directory: name, kind, format, axes and type, stored bytes."""
+    """Return the cells of a data set in a plain directory: name, kind, format, axes and type or rows, stored bytes."""
     sizes = [size for path, size in stored.items() if path == name or path.startswith(f"{name}/")]
     known = [size for size in sizes if size is not None]
-    facts = f"{axes_text(node)} {node.metadata.data_type}" if hasattr(node, "chunks") else ""
+    rows = f"{len(node):,} rows" if node.kind == "table" else ""
+    facts = f"{axes_text(node)} {node.metadata.data_type}" if node.kind == "array" else rows
     size = human_bytes(sum(known)) if known else ""
     return shorten(name, 40), kind_of(node), format_of(node) or "", shorten(facts, 80), size
 

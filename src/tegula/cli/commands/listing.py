@@ -121,7 +121,7 @@ def _totals(group: Group, sizes: dict[str, int | None]) -> _Totals:
         elif isinstance(node, Table):
             totals.tables += 1
             for name in node.names:
-                add(node[name])
+                sizes[f"{path}/{name}"] = add(node[name])
         else:
             totals.groups += 1
     totals.unreadable = len(failed)
