@@ -93,10 +93,11 @@ def _install_azurite() -> None:
 def _install_rclone() -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "main.go").write_text(_RCLONE_MAIN)
-        build = ["build", "-mod=mod", "-ldflags=-s -w", "-o", str(directory()), "."]
+        # without inlining, debugging data and C it compiles in two thirds of the time
+        build = ["build", "-mod=mod", "-ldflags=-s -w", "-gcflags=all=-l -dwarf=false", "-o", str(directory()), "."]
         steps = (["mod", "init", "rclone"], ["get", RCLONE], build)
         for step in steps:
-            environment = {**os.environ, "GOFLAGS": "", "GOWORK": "off"}
+            environment = {**os.environ, "GOFLAGS": "", "GOWORK": "off", "CGO_ENABLED": "0", "GOGC": "400"}
             subprocess.run(["go", *step], cwd=folder, check=True, env=environment, timeout=_LONGEST)
 
 
