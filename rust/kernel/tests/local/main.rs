@@ -1,5 +1,5 @@
 //! Local files: plain cases are handled, others are left to the Python store, and concurrent writers lose nothing.
-#![cfg(target_os = "linux")]
+#![cfg(any(target_os = "linux", target_os = "macos", windows))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // in what the tests share
 
 #[path = "../local_files/mod.rs"]
@@ -7,6 +7,7 @@ mod local_files;
 mod writers;
 
 use std::fs;
+#[cfg(unix)]
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -166,6 +167,7 @@ fn an_open_value_stays_what_it_was() {
     assert_eq!(value.size().unwrap(), 3);
 }
 
+#[cfg(unix)]
 #[test]
 fn generations_are_those_of_the_system() {
     let place = Place::new();
@@ -179,6 +181,7 @@ fn generations_are_those_of_the_system() {
     );
 }
 
+#[cfg(unix)]
 #[test]
 fn times_differ_between_files_written_one_after_the_other() {
     let place = Place::new();
@@ -191,6 +194,7 @@ fn times_differ_between_files_written_one_after_the_other() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn only_what_is_not_there_is_missing() {
     let place = Place::new();
@@ -269,6 +273,7 @@ fn keys_that_name_no_value_are_left_to_others() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn pipes_neither_block_nor_are_values() {
     let place = Place::new();
@@ -286,6 +291,7 @@ fn pipes_neither_block_nor_are_values() {
     assert!(is_unusual(all(&mut *store.open("pipe").unwrap().unwrap())));
 }
 
+#[cfg(unix)]
 #[test]
 fn directories_that_may_not_be_entered_are_left_to_others() {
     // SAFETY: the call only returns a number.
@@ -301,6 +307,7 @@ fn directories_that_may_not_be_entered_are_left_to_others() {
     fs::set_permissions(place.path("closed"), fs::Permissions::from_mode(0o755)).unwrap();
 }
 
+#[cfg(unix)]
 #[test]
 fn the_root_may_be_a_link() {
     let place = Place::new();
@@ -337,6 +344,7 @@ fn a_root_made_again_is_another_one() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn links_to_directories_are_written_through_if_the_policy_agrees() {
     let place = Place::new();
@@ -354,6 +362,7 @@ fn links_to_directories_are_written_through_if_the_policy_agrees() {
     assert_eq!(place.names("real"), ["0"]);
 }
 
+#[cfg(unix)]
 #[test]
 fn a_link_in_the_place_of_a_value_is_replaced() {
     let place = Place::new();
@@ -421,6 +430,7 @@ fn a_value_is_deleted_only_if_it_is_as_expected() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn links_are_deleted_and_what_they_lead_to_stays() {
     let place = Place::new();
@@ -448,6 +458,7 @@ fn directories_that_vanish_are_made_again() {
     assert_eq!(place.names("a/b"), ["0"]);
 }
 
+#[cfg(unix)]
 #[test]
 fn directories_made_for_nothing_are_removed() {
     let place = Place::new();
@@ -484,6 +495,7 @@ fn the_policy_is_asked_once_for_each_directory() {
     assert_eq!(asked.load(Ordering::Relaxed), 2);
 }
 
+#[cfg(unix)]
 #[test]
 fn only_the_first_directory_takes_the_policy_if_the_anchor_is_there() {
     for anchored in [true, false] {
@@ -508,6 +520,7 @@ fn only_the_first_directory_takes_the_policy_if_the_anchor_is_there() {
     }
 }
 
+#[cfg(unix)]
 /// Run one test of this file in a process of its own, that has the variable set.
 fn in_child(test: &str, value: &str) -> std::process::Output {
     Command::new(std::env::current_exe().unwrap())
@@ -517,6 +530,7 @@ fn in_child(test: &str, value: &str) -> std::process::Output {
         .unwrap()
 }
 
+#[cfg(unix)]
 #[test]
 fn too_many_open_files_are_left_to_others() {
     if std::env::var_os("LOCAL_FILES_CHILD").is_none() {
@@ -550,6 +564,7 @@ fn too_many_open_files_are_left_to_others() {
     assert_eq!(place.names("a"), ["0"]);
 }
 
+#[cfg(unix)]
 #[test]
 fn a_full_disk_leaves_the_old_value() {
     let place = Place::new();
@@ -583,6 +598,7 @@ fn keys(names: &[&str]) -> std::vec::IntoIter<String> {
     names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>().into_iter()
 }
 
+#[cfg(unix)]
 #[test]
 fn many_keys_are_looked_for_at_once() {
     let place = Place::new();

@@ -1,14 +1,13 @@
 //! Looks for, reads or deletes many values together: each directory is opened once, and locked once for many of its
 //! files.
 
-use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use super::reading::LocalValue;
-use super::system::{self, Errno};
+use super::system::{self, AsFd, DIRECTORY, Errno, Last, OwnedFd, PLACE, READ};
 use super::writing::Directory;
-use super::{DIRECTORY, LocalFiles, PLACE, READ, check_key, found};
+use super::{LocalFiles, check_key, found};
 use crate::memory::with_scratch;
 use crate::stores::files::read_all;
 use crate::{Error, Result, pool};
@@ -45,12 +44,10 @@ pub fn read_files(base: PathBuf, keys: &[String], most: usize, threads: usize) -
 /// a path that only the Python store can look at.
 pub fn find_files(directory: &[u8], paths: &[String], threads: usize) -> Vec<Option<bool>> {
     let Ok(place) = system::open_at(system::anywhere(), &[directory], PLACE) else { return vec![None; paths.len()] };
-    answers(paths, threads, |path| {
-        match system::status_at(place.as_fd(), &[path.as_bytes()], libc::AT_SYMLINK_NOFOLLOW) {
-            Ok(status) if status.is_file() => Ok(true),
-            Err(Errno(libc::ENOENT)) => Ok(false),
-            _ => Err(Error::Unusual),
-        }
+    answers(paths, threads, |path| match system::status_at(place.as_fd(), &[path.as_bytes()], Last::Itself) {
+        Ok(status) if status.is_file() => Ok(true),
+        Err(Errno(libc::ENOENT)) => Ok(false),
+        _ => Err(Error::Unusual),
     })
 }
 
