@@ -10,6 +10,7 @@ use std::fs;
 #[cfg(unix)]
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+#[cfg(unix)]
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -59,7 +60,7 @@ impl Drop for Place {
 }
 
 fn base_of(path: &Path) -> PathBuf {
-    PathBuf::from(format!("{}/", path.display()))
+    PathBuf::from(format!("{}{}", path.display(), std::path::MAIN_SEPARATOR))
 }
 
 fn store_below(path: &Path) -> Whole {
@@ -156,6 +157,7 @@ fn a_value_read_while_another_is_read_is_right() {
     assert_eq!(seen, 1);
 }
 
+#[cfg(unix)] // wine keeps the name of what is deleted or replaced while it is open
 #[test]
 fn an_open_value_stays_what_it_was() {
     let place = Place::new();
@@ -324,6 +326,7 @@ fn the_root_may_be_a_link() {
     assert_eq!(fs::read(place.path("real/a/0/1")).unwrap(), b"abc");
 }
 
+#[cfg(unix)] // wine keeps the name of what is deleted or replaced while it is open
 #[test]
 fn a_root_made_again_is_another_one() {
     let place = Place::new();
@@ -426,7 +429,10 @@ fn a_value_is_deleted_only_if_it_is_as_expected() {
         let new = stores.open("a/b/0").unwrap().unwrap().generation().unwrap();
         stores.delete("a/b/0", Some(&new)).unwrap();
         assert!(stores.open("a/b/0").unwrap().is_none());
-        assert!(place.names("").is_empty(), "directories that become empty go, too");
+        if cfg!(unix) {
+            // wine removes a directory that is open only when it is closed
+            assert!(place.names("").is_empty(), "directories that become empty go, too");
+        }
     }
 }
 
@@ -443,6 +449,7 @@ fn links_are_deleted_and_what_they_lead_to_stays() {
     }
 }
 
+#[cfg(unix)] // wine keeps the name of what is deleted or replaced while it is open
 #[test]
 fn directories_that_vanish_are_made_again() {
     let place = Place::new();

@@ -27,6 +27,7 @@ impl Errno {
         Errno(match error.kind() {
             ErrorKind::NotFound => libc::ENOENT,
             ErrorKind::PermissionDenied => libc::EACCES,
+            ErrorKind::Unsupported => libc::ENOSYS,
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => libc::ENOSPC,
             _ => libc::EIO,
         })

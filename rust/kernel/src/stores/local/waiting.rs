@@ -6,7 +6,7 @@ use super::system::{self, Errno, Outcome};
 use crate::pool;
 
 /// Attempts before the first pause: most locks are held for some microseconds, and the shortest sleep takes 50.
-const EAGER: u32 = 24;
+const EAGER: u32 = if cfg!(windows) { 1 } else { 24 }; // on Windows each of them opens a file
 const SHORTEST_PAUSE: Duration = Duration::from_micros(20);
 const LONGEST_PAUSE: Duration = Duration::from_micros(500);
 /// A longer wait is left to the Python store, which reports it.

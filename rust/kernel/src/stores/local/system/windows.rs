@@ -99,7 +99,10 @@ pub const NO_LOCKS: [i32; 3] = [libc::EOPNOTSUPP, libc::ENOSYS, libc::EINVAL];
 /// Whether the file of a value can be locked: Python's store locks another one, and only saves work by it.
 pub const LOCKS_VALUES: bool = false;
 /// The byte that is locked, beyond the end of any value, since other programs can't read locked bytes.
-const FAR: i64 = 1 << 43;
+const FAR: u64 = 1 << 43;
+const FAILS_AT_ONCE: u32 = 1;
+const LOCKS_ALONE: u32 = 2;
+const IS_LOCKED: i32 = 33;
 /// How long a file is waited for that somebody has open; a longer wait is left to the Python store.
 const PATIENCE: Duration = Duration::from_millis(400);
 const PAUSE: Duration = Duration::from_micros(300);
@@ -193,6 +196,22 @@ struct FileSystem {
     name: [u16; 32],
 }
 
+/// Where a lock begins.
+#[repr(C)]
+struct Start {
+    status: usize,
+    information: usize,
+    low: u32,
+    high: u32,
+    event: *mut c_void,
+}
+
+impl Start {
+    fn far() -> Start {
+        Start { status: 0, information: 0, low: FAR as u32, high: (FAR >> 32) as u32, event: null_mut() }
+    }
+}
+
 /// What `Renamed` begins with; the name follows.
 #[repr(C)]
 struct Renamed {
@@ -250,29 +269,12 @@ unsafe extern "system" {
         pattern: *const Text,
         restarts: u8,
     ) -> i32;
-    fn NtLockFile(
-        file: BorrowedHandle<'_>,
-        event: *mut c_void,
-        call: *const c_void,
-        context: *const c_void,
-        answer: *mut Answer,
-        start: *const i64,
-        length: *const i64,
-        key: u32,
-        fails_at_once: u8,
-        is_exclusive: u8,
-    ) -> i32;
-    fn NtUnlockFile(
-        file: BorrowedHandle<'_>,
-        answer: *mut Answer,
-        start: *const i64,
-        length: *const i64,
-        key: u32,
-    ) -> i32;
 }
 
 #[link(name = "kernel32")]
 unsafe extern "system" {
+    fn LockFileEx(file: BorrowedHandle<'_>, flags: u32, zero: u32, low: u32, high: u32, start: *mut Start) -> i32;
+    fn UnlockFileEx(file: BorrowedHandle<'_>, zero: u32, low: u32, high: u32, start: *mut Start) -> i32;
     fn GetFinalPathNameByHandleW(file: BorrowedHandle<'_>, to: *mut u16, length: u32, flags: u32) -> u32;
 }
 
@@ -459,16 +461,20 @@ pub(super) fn sync_all(file: BorrowedFd<'_>) -> Outcome<()> {
 /// `EWOULDBLOCK` if it is locked elsewhere; else the system's error.
 pub fn lock(file: BorrowedFd<'_>) -> Outcome<()> {
     ask("flock", Subject::Open(file))?;
-    let mut answer = Answer::default();
-    // SAFETY: the call reads the numbers, and writes its answer only.
-    done(unsafe { NtLockFile(file, null_mut(), null(), null(), &raw mut answer, &FAR, &1, 0, 1, 1) })
+    let mut start = Start::far();
+    // SAFETY: the call ends at once, and reads and writes only the structure.
+    if unsafe { LockFileEx(file, LOCKS_ALONE | FAILS_AT_ONCE, 0, 1, 0, &raw mut start) } != 0 {
+        return Ok(());
+    }
+    let error = std::io::Error::last_os_error();
+    Err(if error.raw_os_error() == Some(IS_LOCKED) { Errno(libc::EWOULDBLOCK) } else { Errno::of(&error) })
 }
 
 /// Unlock a file.
 pub fn unlock(file: BorrowedFd<'_>) {
-    let mut answer = Answer::default();
-    // SAFETY: the call reads the numbers, and writes its answer only.
-    unsafe { NtUnlockFile(file, &raw mut answer, &FAR, &1, 0) };
+    let mut start = Start::far();
+    // SAFETY: as above.
+    unsafe { UnlockFileEx(file, 0, 1, 0, &raw mut start) };
 }
 
 /// The lock of a directory: a file in it, since the directory itself can't be locked.
@@ -485,7 +491,13 @@ pub fn lock_directory(directory: BorrowedFd<'_>) -> Outcome<DirectoryLock<'_>> {
         Err(Errno(libc::EACCES | libc::EBUSY)) => return Err(Errno(libc::EWOULDBLOCK)),
         other => other?,
     };
-    lock(file.as_fd())?;
+    match lock(file.as_fd()) {
+        Err(error) if error != Errno(libc::EWOULDBLOCK) => {
+            let _ = removed(directory, file.as_fd());
+            return Err(error);
+        }
+        answer => answer?,
+    }
     // whoever had the lock has removed the file
     let is_there = look(file.as_fd()).and_then(|mine| {
         let there = look_at(directory, &[name.as_bytes()], ITSELF)?;
