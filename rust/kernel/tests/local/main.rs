@@ -653,3 +653,29 @@ fn many_keys_are_deleted_at_once() {
     let outside = store.files.delete_all(keys(&["c/1/../1/9"]), &mut || Ok(true));
     assert!(matches!(outside, Err(Error::Unusual)));
 }
+
+#[test]
+fn where_case_is_ignored_a_directory_counts_only_as_it_is_spelled() {
+    let place = Place::new();
+    let store = Whole::new(files_below(&place.0).ignoring_case());
+    assert!(store.open("c/0/0").unwrap().is_none());
+    for key in ["c/0/0", "c/1", "0.0"] {
+        store.set(key, &[b"x"], None).unwrap();
+        assert_eq!(get(&*store, key).unwrap(), b"x");
+    }
+    for key in ["zarr.json", "c/a", "c/\u{e4}"] {
+        assert!(is_unusual(store.open(key)), "{key}"); // each of them may have another spelling
+        assert!(is_unusual(store.set(key, &[b"x"], None)), "{key}");
+        assert!(is_unusual(store.delete(key, None)), "{key}");
+    }
+    let ignored = place.path("C").exists();
+    assert_eq!(is_unusual(store.open("C/1")), ignored);
+    if ignored {
+        assert!(is_unusual(store.set("C/1", &[b"x"], None)));
+        assert!(is_unusual(store.delete("C/1", None)));
+        assert!(is_unusual(store.files.any(keys(&["C/2"]))));
+    }
+    assert!(store.files.any(keys(&["c/1"])).unwrap());
+    assert!(store.files.delete_all(keys(&["c/0/0", "c/1"]), &mut || Ok(true)).unwrap());
+    assert!(store.open("c/0/0").unwrap().is_none() && store.open("c/1").unwrap().is_none());
+}

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use super::reading::LocalValue;
 use super::system::{self, AsFd, DIRECTORY, Errno, Last, OwnedFd, PLACE, READ};
 use super::writing::Directory;
-use super::{LocalFiles, check_key, found};
+use super::{LocalFiles, found};
 use crate::memory::with_scratch;
 use crate::stores::files::read_all;
 use crate::{Error, Result, pool};
@@ -76,7 +76,7 @@ impl LocalFiles {
     pub fn any(&self, keys: impl Iterator<Item = String>) -> Result<bool> {
         let mut last: Option<(String, Option<OwnedFd>)> = None;
         for key in keys {
-            check_key(&key)?;
+            self.check_key(&key)?;
             let (parent, name) = key.rsplit_once('/').unwrap_or(("", &key));
             if last.as_ref().is_none_or(|(known, _)| known != parent) {
                 last = Some((parent.to_owned(), found(self.open_path(parent, PLACE))?));
@@ -108,13 +108,13 @@ impl LocalFiles {
     ) -> Result<bool> {
         let mut keys = keys.peekable();
         while let Some(key) = keys.next() {
-            check_key(&key)?;
+            self.check_key(&key)?;
             let parent = key.rsplit_once('/').map_or("", |(parent, _)| parent).to_owned();
             let mut batch = vec![key];
             while batch.len() < BATCH
                 && let Some(key) = keys.next_if(|next| next.rsplit_once('/').map_or("", |(other, _)| other) == parent)
             {
-                check_key(&key)?;
+                self.check_key(&key)?;
                 batch.push(key);
             }
             let Some(file) = found(self.open_path(&parent, DIRECTORY))? else { continue };

@@ -12,6 +12,7 @@ mod errno;
 pub mod faults;
 mod node;
 mod reading;
+mod spelling;
 mod system;
 mod waiting;
 mod writing;
@@ -24,6 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, TryLockError};
 pub use node::Found;
 use node::{Guard, Learnt, Node, Place};
 use reading::LocalValue;
+use spelling::Spelled;
 use system::{AsFd, BorrowedFd, DIRECTORY, Errno, Flags, Last, Outcome, OwnedFd, PLACE, READ};
 use writing::{Condition, Directory, Failure, HIDDEN};
 
@@ -56,6 +58,8 @@ pub struct LocalFiles {
     prepared: RwLock<HashSet<Box<str>>>,
     base_has_links: AtomicBool,
     has_no_locks: AtomicBool,
+    /// Where the file system ignores case.
+    spelled: Option<Spelled>,
 }
 
 /// The values below a prefix, during one operation of a user: the session opens the directory once, and does not
@@ -85,6 +89,7 @@ impl LocalFiles {
             prepared: RwLock::default(),
             base_has_links: AtomicBool::new(cfg!(windows)),
             has_no_locks: AtomicBool::new(false),
+            spelled: None,
         }
     }
 
@@ -192,7 +197,7 @@ impl LocalFiles {
     }
 
     fn open_file(&self, key: &str, flags: Flags) -> Result<Option<OwnedFd>> {
-        check_key(key)?;
+        self.check_key(key)?;
         found(self.open_path(key, flags))
     }
 
@@ -311,7 +316,7 @@ impl LocalFiles {
     /// Call `work` with the directory of a key and the name of the file there; call it again if another process removes
     /// the directory before `work` is done, or if the document of the node has changed and describes it still.
     fn change(&self, session: &Session<'_>, key: &str, work: &mut InDirectory<'_>) -> Result<()> {
-        check_key(key)?;
+        self.check_key(key)?;
         if self.has_no_locks.load(Ordering::Relaxed) || system::is_too_long(self.base(), key) {
             return Err(Error::Unusual);
         }
@@ -452,7 +457,7 @@ impl Session<'_> {
         let (Some(place), Some(name)) = (&self.place, key.strip_prefix(&*self.prefix)) else {
             return self.files.open_file(key, flags);
         };
-        check_key(key)?;
+        self.files.check_key(key)?;
         let answer = found(system::open_beneath(place.file.as_fd(), &[name.as_bytes()], flags))?;
         if answer.is_none() && self.files.node.is_none() && is_gone(place.file.as_fd()) {
             return self.files.open_file(key, flags);
@@ -508,7 +513,7 @@ impl Session<'_> {
 
     /// Delete the file of a key, if it is in the expected state, and directories that become empty.
     fn remove(&self, key: &str, expected: Option<Condition>) -> Result<()> {
-        check_key(key)?;
+        self.files.check_key(key)?;
         let (parent, name) = key.rsplit_once('/').unwrap_or(("", key));
         for _ in 0..ATTEMPTS {
             let file = match self.open_directory(parent) {

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use super::super::calls;
 use super::super::faults::{Subject, ask};
 use super::{
-    BorrowedFd, Errno, Flags, Outcome, OwnedFd, answered, anywhere, as_file, checked, open_at, opened, with_path,
+    BorrowedFd, Errno, Flags, Outcome, OwnedFd, answered, anywhere, as_file, checked, names, open_at, opened,
+    stands_at, with_path,
 };
 
 /// Opens a directory, to find what is below it.
@@ -162,6 +163,19 @@ pub fn random() -> Outcome<u64> {
     // SAFETY: the call writes into `bits` only.
     let count = unsafe { libc::getrandom(bits.as_mut_ptr().cast(), bits.len(), 0) };
     if count == 8 { Ok(u64::from_ne_bytes(bits)) } else { Err(Errno::last()) }
+}
+
+/// A name in a directory as it is stored; `None` if nothing is there.
+///
+/// # Errors
+///
+/// The system's error.
+pub fn spelling(directory: BorrowedFd<'_>, name: &[u8]) -> Outcome<Option<Vec<u8>>> {
+    if !stands_at(directory, name)? {
+        return Ok(None);
+    }
+    let other = names(directory, |each| each != name)?;
+    Ok(Some(if other.is_none() { name.to_vec() } else { Vec::new() }))
 }
 
 /// A path that leads to an open file.

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use super::super::faults::{Subject, ask};
-use super::{BorrowedFd, Errno, Flags, Outcome, OwnedFd, answered, as_file, checked, open_at};
+use super::{BorrowedFd, Errno, Flags, Outcome, OwnedFd, answered, as_file, checked, open_at, with_path};
 
 /// Opens a directory, to find what is below it.
 pub const PLACE: Flags = libc::O_RDONLY | libc::O_DIRECTORY;
@@ -61,6 +61,54 @@ pub fn random() -> Outcome<u64> {
     // SAFETY: the call writes into `bits` only.
     checked(unsafe { libc::getentropy(bits.as_mut_ptr().cast(), bits.len()) })?;
     Ok(u64::from_ne_bytes(bits))
+}
+
+/// A name in a directory as it is stored; `None` if nothing is there.
+///
+/// # Errors
+///
+/// The system's error.
+pub fn spelling(directory: BorrowedFd<'_>, name: &[u8]) -> Outcome<Option<Vec<u8>>> {
+    ask("getattrlist", Subject::At(directory, &[name]))?;
+    let mut wanted = libc::attrlist {
+        bitmapcount: libc::ATTR_BIT_MAP_COUNT,
+        reserved: 0,
+        commonattr: libc::ATTR_CMN_NAME,
+        volattr: 0,
+        dirattr: 0,
+        fileattr: 0,
+        forkattr: 0,
+    };
+    let mut answer = [0_u8; LONGEST_PATH];
+    let done = with_path(&[name], |name| {
+        // SAFETY: the path ends with a NUL; the call reads `wanted`, and writes at most as many bytes as `answer` has.
+        checked(unsafe {
+            libc::getattrlistat(
+                directory.as_raw_fd(),
+                name.as_ptr(),
+                (&raw mut wanted).cast(),
+                answer.as_mut_ptr().cast(),
+                answer.len(),
+                libc::FSOPT_NOFOLLOW.into(),
+            )
+        })
+    });
+    match done {
+        Err(Errno(libc::ENOENT)) => Ok(None),
+        Err(error) => Err(error),
+        Ok(()) => Ok(Some(name_in(&answer))),
+    }
+}
+
+/// The name in an answer: after the length of all, where the name is from there on, and how long it is with its NUL.
+fn name_in(answer: &[u8]) -> Vec<u8> {
+    let number = |at: usize| {
+        let bytes = answer.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+        bytes.map_or(0, u32::from_ne_bytes) as usize
+    };
+    let start = 4 + number(4);
+    let name = answer.get(start..start + number(8)).unwrap_or_default();
+    name.split(|byte| *byte == 0).next().unwrap_or_default().to_vec()
 }
 
 /// A path that leads to an open file.

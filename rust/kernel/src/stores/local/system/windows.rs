@@ -758,12 +758,37 @@ pub fn remove_directory(directory: BorrowedFd<'_>, name: &[u8]) -> Outcome<()> {
 /// The system's error.
 pub fn names(directory: BorrowedFd<'_>, wanted: impl Fn(&[u8]) -> bool) -> Outcome<Option<Vec<Vec<u8>>>> {
     ask("getdents", Subject::Open(directory))?;
+    listed(directory, None, wanted)
+}
+
+/// A name in a directory as it is stored; `None` if nothing is there.
+///
+/// # Errors
+///
+/// The system's error.
+pub fn spelling(directory: BorrowedFd<'_>, name: &[u8]) -> Outcome<Option<Vec<u8>>> {
+    ask("getdents", Subject::At(directory, &[name]))?;
+    let again = opened(directory, &[], DIRECTORY, 0)?; // a handle keeps to the first pattern
+    let found = listed(again.as_fd(), Some(&text_of(directory, &[name])?), |_| true)?;
+    Ok(found.and_then(|mut names| names.pop()))
+}
+
+/// List the names in a directory, or those that match a pattern, from the first one on.
+fn listed(
+    directory: BorrowedFd<'_>,
+    pattern: Option<&[u16]>,
+    wanted: impl Fn(&[u8]) -> bool,
+) -> Outcome<Option<Vec<Vec<u8>>>> {
+    let pattern = pattern.map(|text| {
+        let length = (2 * text.len()) as u16;
+        Text { length, room: length, start: text.as_ptr() }
+    });
     let mut found = Vec::new();
     let mut room = [0_u32; 4096];
     let mut restarts = 1;
     loop {
         let mut answer = Answer::default();
-        // SAFETY: the call writes into `room`, whose length it is told, and its answer.
+        // SAFETY: the call writes into `room`, whose length it is told, and its answer; it reads the pattern.
         let status = unsafe {
             NtQueryDirectoryFile(
                 directory,
@@ -775,7 +800,7 @@ pub fn names(directory: BorrowedFd<'_>, wanted: impl Fn(&[u8]) -> bool) -> Outco
                 size_of_val(&room) as u32,
                 NAMES,
                 0,
-                null(),
+                pattern.as_ref().map_or(null(), std::ptr::from_ref),
                 restarts,
             )
         };
