@@ -5,6 +5,8 @@
 //! Windows 10 of 2017 or later); where the system does not offer that, a file that somebody has open can't be replaced, and
 //! one that is deleted gets another name first.
 
+mod native;
+
 use std::collections::hash_map::RandomState;
 use std::ffi::{OsString, c_void};
 use std::fs::File;
@@ -17,6 +19,8 @@ use std::path::PathBuf;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
+
+use native::*;
 
 use super::super::faults::{Subject, ask};
 use super::super::writing::{HIDDEN, temporary_name};
@@ -48,32 +52,6 @@ pub struct Flags {
     options: u32,
 }
 
-const READ_DATA: u32 = 0x1; // of a directory: its names
-const WRITE_DATA: u32 = 0x2;
-const TRAVERSE: u32 = 0x20;
-const READ_ATTRIBUTES: u32 = 0x80;
-const WRITE_ATTRIBUTES: u32 = 0x100;
-const DELETE: u32 = 0x1_0000;
-const SYNCHRONIZE: u32 = 0x10_0000;
-const SHARED: u32 = 0x7; // for reading, writing and deleting
-
-const OPEN: u32 = 1;
-const CREATE: u32 = 2;
-const OPEN_OR_CREATE: u32 = 3;
-
-const A_DIRECTORY: u32 = 0x1;
-const SYNCHRONOUS: u32 = 0x20;
-const NO_DIRECTORY: u32 = 0x40;
-const ITSELF: u32 = 0x20_0000; // a link, and not where it leads
-
-const NORMAL: u32 = 0x80;
-const IS_DIRECTORY: u32 = 0x10;
-const IS_LINK: u32 = 0x400;
-const IS_DEVICE: u32 = 0x40;
-
-const IGNORE_CASE: u32 = 0x40;
-const THROUGH_NO_LINK: u32 = 0x1000;
-
 const fn flags(access: u32, disposition: u32, options: u32) -> Flags {
     Flags { access: access | READ_ATTRIBUTES | SYNCHRONIZE, disposition, options: options | SYNCHRONOUS }
 }
@@ -100,9 +78,6 @@ pub const NO_LOCKS: [i32; 3] = [libc::EOPNOTSUPP, libc::ENOSYS, libc::EINVAL];
 pub const LOCKS_VALUES: bool = false;
 /// The byte that is locked, beyond the end of any value, since other programs can't read locked bytes.
 const FAR: u64 = 1 << 43;
-const FAILS_AT_ONCE: u32 = 1;
-const LOCKS_ALONE: u32 = 2;
-const IS_LOCKED: i32 = 33;
 /// How long a file is waited for that somebody has open; a longer wait is left to the Python store.
 const PATIENCE: Duration = Duration::from_millis(400);
 const PAUSE: Duration = Duration::from_micros(300);
@@ -112,171 +87,6 @@ const LONGEST_PATH: usize = 259;
 const TEMPORARY: usize = 40;
 /// Between 1601, where the system's times begin, and 1970, in units of 100 ns.
 const UNIX_EPOCH: i64 = 116_444_736_000_000_000;
-
-// kinds of information about a file, and of changes of it
-const BASIC: i32 = 4;
-const STANDARD: i32 = 5;
-const RENAMED: i32 = 10;
-const NAMES: i32 = 12;
-const DELETED: i32 = 13;
-const IDENTITY: i32 = 59;
-const DELETED_AT_ONCE: i32 = 64;
-const RENAMED_AT_ONCE: i32 = 65;
-// of a volume
-const DEVICE: i32 = 4;
-const FILE_SYSTEM: i32 = 5;
-const IS_REMOTE: u32 = 0x10;
-
-/// The text of a path, by its length in bytes.
-#[repr(C)]
-struct Text {
-    length: u16,
-    room: u16,
-    start: *const u16,
-}
-
-#[repr(C)]
-struct Object {
-    length: u32,
-    root: *mut c_void,
-    name: *const Text,
-    attributes: u32,
-    security: *const c_void,
-    quality: *const c_void,
-}
-
-#[derive(Default)]
-#[repr(C)]
-struct Answer {
-    status: usize,
-    information: usize,
-}
-
-#[derive(Clone, Copy, Default)]
-#[repr(C)]
-struct Basic {
-    created: i64,
-    read: i64,
-    written: i64,
-    changed: i64,
-    attributes: u32,
-}
-
-#[derive(Clone, Copy, Default)]
-#[repr(C)]
-struct Standard {
-    allocated: i64,
-    size: i64,
-    links: u32,
-    is_deleted: u8,
-    is_directory: u8,
-}
-
-#[derive(Clone, Copy, Default)]
-#[repr(C)]
-struct Identity {
-    volume: u64,
-    low: u64,
-    high: u64,
-}
-
-#[derive(Clone, Copy, Default)]
-#[repr(C)]
-struct Device {
-    kind: u32,
-    characteristics: u32,
-}
-
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct FileSystem {
-    attributes: u32,
-    longest: i32,
-    length: u32,
-    name: [u16; 32],
-}
-
-/// Where a lock begins.
-#[repr(C)]
-struct Start {
-    status: usize,
-    information: usize,
-    low: u32,
-    high: u32,
-    event: *mut c_void,
-}
-
-impl Start {
-    fn far() -> Start {
-        Start { status: 0, information: 0, low: FAR as u32, high: (FAR >> 32) as u32, event: null_mut() }
-    }
-}
-
-/// What `Renamed` begins with; the name follows.
-#[repr(C)]
-struct Renamed {
-    flags: u32,
-    root: *mut c_void,
-    length: u32,
-}
-
-#[link(name = "ntdll")]
-unsafe extern "system" {
-    fn NtCreateFile(
-        made: *mut *mut c_void,
-        access: u32,
-        object: *const Object,
-        answer: *mut Answer,
-        size: *const i64,
-        attributes: u32,
-        share: u32,
-        disposition: u32,
-        options: u32,
-        more: *const c_void,
-        length: u32,
-    ) -> i32;
-    fn NtQueryInformationFile(
-        file: BorrowedHandle<'_>,
-        answer: *mut Answer,
-        to: *mut c_void,
-        length: u32,
-        kind: i32,
-    ) -> i32;
-    fn NtSetInformationFile(
-        file: BorrowedHandle<'_>,
-        answer: *mut Answer,
-        from: *const c_void,
-        length: u32,
-        kind: i32,
-    ) -> i32;
-    fn NtQueryVolumeInformationFile(
-        file: BorrowedHandle<'_>,
-        answer: *mut Answer,
-        to: *mut c_void,
-        length: u32,
-        kind: i32,
-    ) -> i32;
-    fn NtQueryDirectoryFile(
-        directory: BorrowedHandle<'_>,
-        event: *mut c_void,
-        call: *const c_void,
-        context: *const c_void,
-        answer: *mut Answer,
-        to: *mut c_void,
-        length: u32,
-        kind: i32,
-        is_single: u8,
-        pattern: *const Text,
-        restarts: u8,
-    ) -> i32;
-}
-
-#[link(name = "kernel32")]
-unsafe extern "system" {
-    fn LockFileEx(file: BorrowedHandle<'_>, flags: u32, zero: u32, low: u32, high: u32, start: *mut Start) -> i32;
-    fn UnlockFileEx(file: BorrowedHandle<'_>, zero: u32, low: u32, high: u32, start: *mut Start) -> i32;
-    fn GetFinalPathNameByHandleW(file: BorrowedHandle<'_>, to: *mut u16, length: u32, flags: u32) -> u32;
-}
 
 /// An error of the system below, as a number of the C library.
 fn errno_of(status: i32) -> Errno {
@@ -461,7 +271,7 @@ pub(super) fn sync_all(file: BorrowedFd<'_>) -> Outcome<()> {
 /// `EWOULDBLOCK` if it is locked elsewhere; else the system's error.
 pub fn lock(file: BorrowedFd<'_>) -> Outcome<()> {
     ask("flock", Subject::Open(file))?;
-    let mut start = Start::far();
+    let mut start = Start::at(FAR);
     // SAFETY: the call ends at once, and reads and writes only the structure.
     if unsafe { LockFileEx(file, LOCKS_ALONE | FAILS_AT_ONCE, 0, 1, 0, &raw mut start) } != 0 {
         return Ok(());
@@ -472,7 +282,7 @@ pub fn lock(file: BorrowedFd<'_>) -> Outcome<()> {
 
 /// Unlock a file.
 pub fn unlock(file: BorrowedFd<'_>) {
-    let mut start = Start::far();
+    let mut start = Start::at(FAR);
     // SAFETY: as above.
     unsafe { UnlockFileEx(file, 0, 1, 0, &raw mut start) };
 }
