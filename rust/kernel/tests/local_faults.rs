@@ -1,12 +1,15 @@
 //! Each system call of the local store fails, or does less than it could: afterwards the old value is there, or the new
 //! one.
-#![cfg(target_os = "linux")]
+#![cfg(any(target_os = "linux", target_os = "macos", windows))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // in what the tests share
 
 use std::fs;
+#[cfg(unix)]
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+#[cfg(unix)]
+use std::sync::atomic::AtomicI32;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -17,7 +20,9 @@ use tegula_kernel::{Error, Result};
 
 static COUNT: AtomicU64 = AtomicU64::new(0);
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+/// The first of them do in wine, where each call takes milliseconds.
 const ERRORS: [i32; 5] = [libc::ENOSPC, libc::EACCES, libc::EIO, libc::EMFILE, libc::EINTR];
+const TRIED: usize = if cfg!(windows) { 2 } else { ERRORS.len() };
 const OLD: &[u8] = b"what was there";
 const NEW: &[u8] = b"what is to be there";
 
@@ -49,7 +54,7 @@ impl Place {
             Ok(()) => Ok(true),
             Err(error) => Err(Error::Store { message: error.to_string() }),
         };
-        let base = PathBuf::from(format!("{}/", self.path.display()));
+        let base = PathBuf::from(format!("{}{}", self.path.display(), std::path::MAIN_SEPARATOR));
         LocalFiles::new(base, sync, Box::new(prepare)).making_directories("a/old")
     }
 
@@ -87,9 +92,12 @@ impl Place {
         {
             let names = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name());
             assert_eq!(names.filter(|name| name.as_encoded_bytes().starts_with(b".tegula")).count(), 0);
-            let file = fs::File::open(directory).unwrap();
-            // SAFETY: the call touches no memory.
-            assert_eq!(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }, 0);
+            #[cfg(unix)] // elsewhere the lock is one of the files
+            {
+                let file = fs::File::open(directory).unwrap();
+                // SAFETY: the call touches no memory.
+                assert_eq!(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) }, 0);
+            }
         }
     }
 }
@@ -170,7 +178,7 @@ const WORKS: [(&str, Work); 8] = [
 fn a_call_that_fails_leaves_the_old_value_or_the_new_one() {
     for (name, work) in WORKS {
         for sync in [false, true] {
-            for code in ERRORS {
+            for &code in &ERRORS[..TRIED] {
                 let mut number = 0;
                 let mut failures = 0;
                 loop {
@@ -306,6 +314,7 @@ fn a_directory_whose_name_is_not_synced_is_made_anew() {
     assert!(calls.iter().any(above), "{calls:?}");
 }
 
+#[cfg(unix)]
 #[test]
 fn a_child_that_is_forked_during_a_write_does_not_keep_the_new_file_locked() {
     for (name, work) in [("replace", replace as Work), ("change", change)] {
@@ -343,6 +352,7 @@ fn a_child_that_is_forked_during_a_write_does_not_keep_the_new_file_locked() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn what_a_dead_writer_left_keeps_no_directory_from_going() {
     for (name, alive) in [(".tegula-1-0.tmp", false), (".tegula-1-0.tmp", true), (".tegula-lock", true)] {

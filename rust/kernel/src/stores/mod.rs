@@ -1,7 +1,7 @@
 //! Stores of bytes. Local files are implemented here; every other store implements the same trait elsewhere.
 
 mod files;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "macos", windows))]
 pub mod local;
 pub mod plain;
 
@@ -126,6 +126,13 @@ impl Drop for Held<'_> {
     }
 }
 
+/// A file that a value has open.
+#[cfg(unix)]
+pub type OpenFile<'v> = std::os::fd::BorrowedFd<'v>;
+/// A file that a value has open.
+#[cfg(windows)]
+pub type OpenFile<'v> = std::os::windows::io::BorrowedHandle<'v>;
+
 /// Bytes to be written, and where.
 pub type Piece<'p> = (u64, &'p [u8]);
 
@@ -196,8 +203,7 @@ pub trait Value: Send + Sync {
     }
 
     /// The file of the value.
-    #[cfg(unix)]
-    fn file(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+    fn file(&self) -> Option<OpenFile<'_>> {
         None
     }
 

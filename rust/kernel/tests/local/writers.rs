@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+#[cfg(unix)]
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -26,9 +27,13 @@ fn count_up(store: &Whole, key: &str, rounds: usize, in_turn: bool) -> usize {
                     (expected, u64::from_le_bytes(all(&mut **value).unwrap().try_into().unwrap()))
                 }
             };
+            if cfg!(windows) {
+                old = None; // otherwise no other writer could replace it in wine
+            }
             match session.set(key, &[&(number + 1).to_le_bytes()], Some(&expected)) {
                 Ok(()) => break,
                 Err(Error::Conflict) => conflicts += 1,
+                Err(Error::Unusual) if cfg!(windows) => conflicts += 1, // wine takes milliseconds for each call
                 Err(error) => panic!("{error}"),
             }
         }
@@ -41,7 +46,7 @@ fn concurrent_changes_are_not_lost() {
     for in_turn in [false, true] {
         let place = Place::new();
         let store = place.store();
-        let (threads, rounds) = (4, 100);
+        let (threads, rounds) = (4, if cfg!(windows) { 25 } else { 100 }); // wine takes milliseconds for each call
         let conflicts: usize = std::thread::scope(|scope| {
             let workers: Vec<_> =
                 (0..threads).map(|_| scope.spawn(|| count_up(&store, "a", rounds, in_turn))).collect();
@@ -49,7 +54,7 @@ fn concurrent_changes_are_not_lost() {
         });
         assert_eq!(get(&*store, "a").unwrap(), ((threads * rounds) as u64).to_le_bytes());
         assert_eq!(place.names(""), ["a"]);
-        if in_turn {
+        if in_turn && cfg!(unix) {
             assert!(conflicts < threads * 2, "{conflicts} changes were made in vain, although each took its turn");
         }
     }
@@ -83,6 +88,7 @@ fn readers_see_whole_values_while_writers_replace_them() {
     assert_eq!(place.names(""), ["a"]);
 }
 
+#[cfg(unix)] // on Windows the store waits for no turns
 #[test]
 fn waiting_for_a_turn_ends_with_the_value() {
     let place = Place::new();
@@ -162,4 +168,18 @@ fn what_is_deleted_is_so_while_other_writers_wait() {
     });
     written.unwrap();
     assert_eq!(fs::read(place.path("c/0")).unwrap(), b"new");
+}
+
+#[cfg(windows)]
+#[test]
+fn a_writer_waits_for_the_file_that_locks_a_directory_and_removes_it() {
+    let place = Place::new();
+    let store = place.store();
+    let file = fs::File::options().read(true).write(true).create_new(true).open(place.path(".tegula-lock")).unwrap();
+    file.lock().unwrap();
+    assert!(matches!(store.set("a", &[b"x"], None), Err(Error::Unusual)), "a long wait is left to others");
+    assert_eq!(place.names(""), [".tegula-lock"], "nothing else is left");
+    drop(file);
+    store.set("a", &[b"x"], None).unwrap();
+    assert_eq!(place.names(""), ["a"]);
 }

@@ -1,14 +1,13 @@
 //! Looks for, reads or deletes many values together: each directory is opened once, and locked once for many of its
 //! files.
 
-use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use super::reading::LocalValue;
-use super::system::{self, Errno};
+use super::system::{self, AsFd, DIRECTORY, Errno, Last, OwnedFd, PLACE, READ};
 use super::writing::Directory;
-use super::{DIRECTORY, LocalFiles, PLACE, READ, check_key, found};
+use super::{LocalFiles, found};
 use crate::memory::with_scratch;
 use crate::stores::files::read_all;
 use crate::{Error, Result, pool};
@@ -45,12 +44,10 @@ pub fn read_files(base: PathBuf, keys: &[String], most: usize, threads: usize) -
 /// a path that only the Python store can look at.
 pub fn find_files(directory: &[u8], paths: &[String], threads: usize) -> Vec<Option<bool>> {
     let Ok(place) = system::open_at(system::anywhere(), &[directory], PLACE) else { return vec![None; paths.len()] };
-    answers(paths, threads, |path| {
-        match system::status_at(place.as_fd(), &[path.as_bytes()], libc::AT_SYMLINK_NOFOLLOW) {
-            Ok(status) if status.is_file() => Ok(true),
-            Err(Errno(libc::ENOENT)) => Ok(false),
-            _ => Err(Error::Unusual),
-        }
+    answers(paths, threads, |path| match system::status_at(place.as_fd(), &[path.as_bytes()], Last::Itself) {
+        Ok(status) if status.is_file() => Ok(true),
+        Err(Errno(libc::ENOENT)) => Ok(false),
+        _ => Err(Error::Unusual),
     })
 }
 
@@ -79,7 +76,7 @@ impl LocalFiles {
     pub fn any(&self, keys: impl Iterator<Item = String>) -> Result<bool> {
         let mut last: Option<(String, Option<OwnedFd>)> = None;
         for key in keys {
-            check_key(&key)?;
+            self.check_key(&key)?;
             let (parent, name) = key.rsplit_once('/').unwrap_or(("", &key));
             if last.as_ref().is_none_or(|(known, _)| known != parent) {
                 last = Some((parent.to_owned(), found(self.open_path(parent, PLACE))?));
@@ -111,13 +108,13 @@ impl LocalFiles {
     ) -> Result<bool> {
         let mut keys = keys.peekable();
         while let Some(key) = keys.next() {
-            check_key(&key)?;
+            self.check_key(&key)?;
             let parent = key.rsplit_once('/').map_or("", |(parent, _)| parent).to_owned();
             let mut batch = vec![key];
             while batch.len() < BATCH
                 && let Some(key) = keys.next_if(|next| next.rsplit_once('/').map_or("", |(other, _)| other) == parent)
             {
-                check_key(&key)?;
+                self.check_key(&key)?;
                 batch.push(key);
             }
             let Some(file) = found(self.open_path(&parent, DIRECTORY))? else { continue };

@@ -6,7 +6,9 @@ use std::ffi::CStr;
 use std::marker::PhantomData;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use libc::{c_char, c_int, c_uint, mode_t, off_t, timespec};
+#[cfg(target_os = "linux")]
+use libc::off_t;
+use libc::{c_char, c_int, c_uint, mode_t, timespec};
 
 /// The address of a text that ends with a NUL.
 #[derive(Clone, Copy)]
@@ -24,19 +26,23 @@ impl<'a> From<&'a CStr> for Path<'a> {
 
 // These names stand for functions whose numbers are as wide as those of `libc`.
 const _: () = assert!(size_of::<timespec>() == 2 * size_of::<std::ffi::c_long>());
+#[cfg(target_os = "linux")]
 const _: () = assert!(cfg!(not(target_env = "gnu")) || size_of::<off_t>() == size_of::<std::ffi::c_long>());
 
-// SAFETY: the signatures are those of POSIX and Linux, where a descriptor is a number, a path the address of a text,
+// SAFETY: the signatures are those of POSIX, Linux and macOS, where a descriptor is a number, a path the address of a text,
 // and a reference an address. The functions read texts up to their NUL and the structures that they are given, and keep
 // none of them; the descriptor that `close` closes was owned.
 unsafe extern "C" {
     pub safe fn close(file: OwnedFd) -> c_int;
+    #[cfg(target_os = "linux")]
     pub safe fn fallocate(file: BorrowedFd<'_>, mode: c_int, start: off_t, length: off_t) -> c_int;
     pub safe fn flock(file: BorrowedFd<'_>, operation: c_int) -> c_int;
     pub safe fn futimens(file: BorrowedFd<'_>, times: &[timespec; 2]) -> c_int;
+    #[cfg(target_os = "linux")]
     pub safe fn linkat(from: BorrowedFd<'_>, old: Path<'_>, to: BorrowedFd<'_>, new: Path<'_>, flags: c_int) -> c_int;
     pub safe fn mkdirat(directory: BorrowedFd<'_>, name: Path<'_>, mode: mode_t) -> c_int;
     pub safe fn nanosleep(length: &timespec, left: Option<&mut timespec>) -> c_int;
+    #[cfg(target_os = "linux")]
     pub safe fn posix_fadvise(file: BorrowedFd<'_>, start: off_t, length: off_t, advice: c_int) -> c_int;
     pub safe fn renameat(from: BorrowedFd<'_>, old: Path<'_>, to: BorrowedFd<'_>, new: Path<'_>) -> c_int;
     pub safe fn unlinkat(directory: BorrowedFd<'_>, name: Path<'_>, flags: c_int) -> c_int;

@@ -3,14 +3,12 @@
 //! A hook gets the name of the call and its path. It decides the fate of the call, records it, or ends the process.
 //! Without a hook, a call only reads one more flag.
 
-use std::ffi::OsStr;
-use std::os::fd::{AsRawFd, BorrowedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::errno::{Errno, Outcome};
+use super::system::{BorrowedFd, path_of};
 
 /// The fate of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,12 +79,8 @@ impl Subject<'_> {
     fn path(&self) -> PathBuf {
         match self {
             Subject::Open(file) => path_of(*file),
-            Subject::At(start, pieces) => path_of(*start).join(OsStr::from_bytes(&pieces.concat())),
+            Subject::At(start, pieces) => path_of(*start).join(&*String::from_utf8_lossy(&pieces.concat())),
             Subject::Nothing => PathBuf::new(),
         }
     }
-}
-
-fn path_of(file: BorrowedFd<'_>) -> PathBuf {
-    std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default()
 }

@@ -6,27 +6,27 @@
 //! node once; `node` says when that stays open for the next one.
 
 pub mod bulk;
+#[cfg(unix)]
 mod calls;
 mod errno;
 pub mod faults;
 mod node;
 mod reading;
+mod spelling;
 mod system;
 mod waiting;
 mod writing;
 
 use std::collections::HashSet;
-use std::ffi::OsStr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, TryLockError};
 
 pub use node::Found;
 use node::{Guard, Learnt, Node, Place};
 use reading::LocalValue;
-use system::{BENEATH, Errno, Outcome, THROUGH_NO_LINK};
+use spelling::Spelled;
+use system::{AsFd, BorrowedFd, DIRECTORY, Errno, Flags, Last, Outcome, OwnedFd, PLACE, READ};
 use writing::{Condition, Directory, Failure, HIDDEN};
 
 use crate::stores::files::SizeHint;
@@ -41,10 +41,6 @@ pub type Prepare = Box<dyn Fn(&str) -> Result<bool> + Send + Sync>;
 /// directory is another one, which is an error.
 pub type Confirm = Box<dyn Fn(bool) -> Result<Found> + Send + Sync>;
 
-// O_NONBLOCK: otherwise opening a named pipe among the files would block until it has a writer.
-const READ: i32 = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOFOLLOW;
-const DIRECTORY: i32 = libc::O_RDONLY | libc::O_DIRECTORY;
-const PLACE: i32 = libc::O_PATH | libc::O_DIRECTORY;
 const ATTEMPTS: usize = 50;
 const REMEMBERED: usize = 65536;
 const KEPT_OPEN: usize = 16;
@@ -62,6 +58,8 @@ pub struct LocalFiles {
     prepared: RwLock<HashSet<Box<str>>>,
     base_has_links: AtomicBool,
     has_no_locks: AtomicBool,
+    /// Where the file system ignores case.
+    spelled: Option<Spelled>,
 }
 
 /// The values below a prefix, during one operation of a user: the session opens the directory once, and does not
@@ -89,8 +87,9 @@ impl LocalFiles {
             anchor: None,
             node: None,
             prepared: RwLock::default(),
-            base_has_links: AtomicBool::new(false),
+            base_has_links: AtomicBool::new(cfg!(windows)),
             has_no_locks: AtomicBool::new(false),
+            spelled: None,
         }
     }
 
@@ -156,7 +155,7 @@ impl LocalFiles {
     }
 
     fn base(&self) -> &[u8] {
-        self.base.as_os_str().as_bytes()
+        self.base.as_os_str().as_encoded_bytes()
     }
 
     /// Learn the present state of the node's document, which has to describe the node still.
@@ -182,23 +181,23 @@ impl LocalFiles {
     }
 
     /// Open a path below the base that is reached through no link, except in the path of the base itself.
-    fn open_path(&self, path: &str, flags: i32) -> Outcome<OwnedFd> {
-        let base = self.base.as_os_str().as_bytes();
+    fn open_path(&self, path: &str, flags: Flags) -> Outcome<OwnedFd> {
+        let base = self.base();
         if !self.base_has_links.load(Ordering::Relaxed) {
-            match system::open_beneath(system::anywhere(), &[base, path.as_bytes()], flags, THROUGH_NO_LINK) {
+            match system::open_beneath(system::anywhere(), &[base, path.as_bytes()], flags) {
                 Err(Errno(libc::ELOOP)) => {}
                 other => return other,
             }
         }
         let start = system::open_at(system::anywhere(), &[base], PLACE)?;
         let path = if path.is_empty() { "." } else { path };
-        let found = system::open_beneath(start.as_fd(), &[path.as_bytes()], flags, BENEATH)?;
+        let found = system::open_beneath(start.as_fd(), &[path.as_bytes()], flags)?;
         self.base_has_links.store(true, Ordering::Relaxed);
         Ok(found)
     }
 
-    fn open_file(&self, key: &str, flags: i32) -> Result<Option<OwnedFd>> {
-        check_key(key)?;
+    fn open_file(&self, key: &str, flags: Flags) -> Result<Option<OwnedFd>> {
+        self.check_key(key)?;
         found(self.open_path(key, flags))
     }
 
@@ -219,7 +218,7 @@ impl LocalFiles {
             }
             Err(Errno(libc::ENOENT)) => return Ok(None),
             Err(Errno(libc::ELOOP)) if again => {
-                let pieces = [self.base.as_os_str().as_bytes(), parent.as_bytes()];
+                let pieces = [self.base(), parent.as_bytes()];
                 system::open_at(system::anywhere(), &pieces, DIRECTORY).map_err(|_| Error::Unusual)?
             }
             Err(Errno(libc::ELOOP)) => return Ok(None),
@@ -237,9 +236,8 @@ impl LocalFiles {
     fn make_directory(&self, path: &str) -> Result<bool> {
         let agreed = self.prepared.try_read().is_ok_and(|prepared| !prepared.is_empty());
         let Some(anchor) = self.anchor.as_ref().filter(|_| agreed && check_key(path).is_ok()) else { return Ok(false) };
-        let anchor = [self.base.as_os_str().as_bytes(), anchor.as_bytes()];
-        if !system::status_at(system::anywhere(), &anchor, libc::AT_SYMLINK_NOFOLLOW).is_ok_and(|found| found.is_file())
-        {
+        let anchor = [self.base(), anchor.as_bytes()];
+        if !system::status_at(system::anywhere(), &anchor, Last::Itself).is_ok_and(|found| found.is_file()) {
             return Ok(false);
         }
         let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
@@ -250,7 +248,7 @@ impl LocalFiles {
         if self.sync {
             system::sync(above.as_fd()).map_err(|error| {
                 // The next attempt has to make it again, since the name of an existing directory is assumed to be on disk.
-                let _ = system::unlink(above.as_fd(), name.as_bytes(), libc::AT_REMOVEDIR);
+                let _ = system::remove_directory(above.as_fd(), name.as_bytes());
                 self.failed(path, Failure::System(error))
             })?;
         }
@@ -318,8 +316,8 @@ impl LocalFiles {
     /// Call `work` with the directory of a key and the name of the file there; call it again if another process removes
     /// the directory before `work` is done, or if the document of the node has changed and describes it still.
     fn change(&self, session: &Session<'_>, key: &str, work: &mut InDirectory<'_>) -> Result<()> {
-        check_key(key)?;
-        if self.has_no_locks.load(Ordering::Relaxed) {
+        self.check_key(key)?;
+        if self.has_no_locks.load(Ordering::Relaxed) || system::is_too_long(self.base(), key) {
             return Err(Error::Unusual);
         }
         let (parent, name) = key.rsplit_once('/').unwrap_or(("", key));
@@ -366,7 +364,7 @@ impl LocalFiles {
         while !parent.is_empty() {
             let (above, name) = parent.rsplit_once('/').unwrap_or(("", parent));
             let Ok(directory) = self.open_path(above, PLACE) else { return };
-            let remove = || system::unlink(directory.as_fd(), name.as_bytes(), libc::AT_REMOVEDIR);
+            let remove = || system::remove_directory(directory.as_fd(), name.as_bytes());
             match remove() {
                 Ok(()) => {}
                 Err(Errno(libc::ENOTEMPTY)) if self.reclaim(parent) && remove().is_ok() => {}
@@ -414,7 +412,7 @@ impl LocalFiles {
     }
 
     fn message(&self, action: &str, key: &str, cause: &str) -> String {
-        let path = self.base.join(Path::new(OsStr::from_bytes(key.as_bytes())));
+        let path = self.base.join(key);
         format!("can't {action} {}: {cause}", path.display())
     }
 }
@@ -455,12 +453,12 @@ impl Session<'_> {
     }
 
     /// Open the file of a key; `None` if there is none.
-    fn open_file(&self, key: &str, flags: i32) -> Result<Option<OwnedFd>> {
+    fn open_file(&self, key: &str, flags: Flags) -> Result<Option<OwnedFd>> {
         let (Some(place), Some(name)) = (&self.place, key.strip_prefix(&*self.prefix)) else {
             return self.files.open_file(key, flags);
         };
-        check_key(key)?;
-        let answer = found(system::open_beneath(place.file.as_fd(), &[name.as_bytes()], flags, BENEATH))?;
+        self.files.check_key(key)?;
+        let answer = found(system::open_beneath(place.file.as_fd(), &[name.as_bytes()], flags))?;
         if answer.is_none() && self.files.node.is_none() && is_gone(place.file.as_fd()) {
             return self.files.open_file(key, flags);
         }
@@ -471,12 +469,12 @@ impl Session<'_> {
     fn open_directory(&self, parent: &str) -> Outcome<OwnedFd> {
         match (&self.place, self.files.node.is_some()) {
             (Some(place), true) if parent.len() + 1 == self.prefix.len() && self.prefix.starts_with(parent) => {
-                system::open_beneath(place.file.as_fd(), &[b"."], DIRECTORY, BENEATH)
+                system::open_beneath(place.file.as_fd(), &[b"."], DIRECTORY)
             }
             (Some(place), true) if parent.starts_with(&self.prefix) => {
                 let name = &parent[self.prefix.len()..];
                 let name = if name.is_empty() { "." } else { name };
-                system::open_beneath(place.file.as_fd(), &[name.as_bytes()], DIRECTORY, BENEATH)
+                system::open_beneath(place.file.as_fd(), &[name.as_bytes()], DIRECTORY)
             }
             _ => self.files.open_path(parent, DIRECTORY),
         }
@@ -515,7 +513,7 @@ impl Session<'_> {
 
     /// Delete the file of a key, if it is in the expected state, and directories that become empty.
     fn remove(&self, key: &str, expected: Option<Condition>) -> Result<()> {
-        check_key(key)?;
+        self.files.check_key(key)?;
         let (parent, name) = key.rsplit_once('/').unwrap_or(("", key));
         for _ in 0..ATTEMPTS {
             let file = match self.open_directory(parent) {
@@ -577,7 +575,8 @@ impl Store for Session<'_> {
     }
 
     fn waits(&self, key: &str) -> bool {
-        self.open_file(key, READ).is_ok_and(|file| file.is_some_and(|file| system::would_wait(file.as_fd(), 0)))
+        cfg!(target_os = "linux")
+            && self.open_file(key, READ).is_ok_and(|file| file.is_some_and(|file| system::would_wait(file.as_fd(), 0)))
     }
 
     fn set_like(&self, key: &str, old: &dyn Value, changes: &[Piece<'_>], expected: &Expected) -> Result<bool> {
@@ -629,6 +628,10 @@ fn open_locked<'a>(
         let Some(file) = open()? else { return Ok(None) };
         let mut value = LocalValue::new(file, hint);
         if value.wait_for_lock()?.links > 0 {
+            #[cfg(windows)]
+            if !value.can_be_replaced() {
+                return Ok(Some(Box::new(reading::Kept::new(&value)?)));
+            }
             return Ok(Some(Box::new(value)));
         }
     }
@@ -648,7 +651,8 @@ fn condition(expected: Option<&Expected>) -> Result<Option<Condition>> {
 
 /// Refuse keys that can't name a file of the store, or lead out of it; the Python store then raises the error.
 fn check_key(key: &str) -> Result<()> {
-    let wrong = |segment: &str| matches!(segment, "" | "." | "..") || segment.starts_with(HIDDEN);
+    let wrong =
+        |segment: &str| matches!(segment, "" | "." | "..") || segment.starts_with(HIDDEN) || !system::is_plain(segment);
     if key.bytes().any(|byte| byte == 0) || key.split('/').any(wrong) { Err(Error::Unusual) } else { Ok(()) }
 }
 

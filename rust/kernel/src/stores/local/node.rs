@@ -8,12 +8,11 @@
 //! A node that is read many times in quick succession keeps its directory open for a moment, from one read to the next.
 //! It is never longer than a moment, so that a directory which takes its place is seen even by reads without a pause.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::system::{self, Status};
+use super::system::{self, AsFd, BorrowedFd, Last, OwnedFd, Status};
 use crate::stores::Generation;
 use crate::{Error, Result};
 
@@ -244,10 +243,10 @@ impl Node {
 
     fn look(&self, other: Option<&str>, place: Option<BorrowedFd<'_>>, base: &[u8]) -> Option<Status> {
         match (other, place) {
-            (None, Some(place)) => system::status_at(place, &[self.name()], libc::AT_SYMLINK_NOFOLLOW),
+            (None, Some(place)) => system::status_at(place, &[self.name()], Last::Itself),
             (other, _) => {
                 let key = other.unwrap_or(&self.document);
-                system::status_at(system::anywhere(), &[base, key.as_bytes()], 0)
+                system::status_at(system::anywhere(), &[base, key.as_bytes()], Last::Followed)
             }
         }
         .ok()
@@ -280,8 +279,8 @@ impl Guard {
     /// Whether the document has that state.
     pub fn holds(&self) -> bool {
         let start = self.place.as_ref().map(|place| place.file.as_fd());
-        let flags = if start.is_some() { libc::AT_SYMLINK_NOFOLLOW } else { 0 };
-        let found = system::status_at(start.unwrap_or(system::anywhere()), &[&self.path], flags);
+        let last = if start.is_some() { Last::Itself } else { Last::Followed };
+        let found = system::status_at(start.unwrap_or(system::anywhere()), &[&self.path], last);
         found.is_ok_and(|status| self.state.is(&status))
     }
 }

@@ -1,10 +1,11 @@
 //! One value: an open file, which does not change when other writers replace it.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 
-use super::system::{self, Errno, Status};
+use super::system::{self, AsFd, BorrowedFd, Errno, OwnedFd, Status};
 use super::waiting;
+#[cfg(windows)]
+use crate::stores::Slice;
 use crate::stores::files::{self, Bytes, SizeHint};
 use crate::stores::{Expected, Parts, State, Value};
 use crate::{Error, Result};
@@ -22,6 +23,11 @@ pub struct LocalValue<'a> {
     locked: bool,
 }
 
+/// The state of a file. A rounded time does not distinguish states; the Python store compares more than the time.
+fn expected(status: &Status) -> Result<Expected> {
+    if status.generation.is_rounded() { Err(Error::Unusual) } else { Ok(Expected::File(status.generation)) }
+}
+
 /// The error for a file that only the Python store can read.
 fn unusual(_: Errno) -> Error {
     Error::Unusual
@@ -35,8 +41,14 @@ impl<'a> LocalValue<'a> {
 
     /// Wait a while for the lock of this file, and keep it as long as the value lives; then look at the file.
     pub fn wait_for_lock(&mut self) -> Result<Status> {
-        self.locked = waiting::lock(self.file.as_fd()).is_ok();
+        self.locked = system::LOCKS_VALUES && waiting::lock(|| system::lock(self.file.as_fd())).is_ok();
         self.status()
+    }
+
+    /// Whether another file can take its place while it is open.
+    #[cfg(windows)]
+    pub fn can_be_replaced(&self) -> bool {
+        system::replaces_open_files(self.file.as_fd())
     }
 
     fn status(&self) -> Result<Status> {
@@ -79,9 +91,7 @@ impl Value for LocalValue<'_> {
     }
 
     fn generation(&self) -> Result<Expected> {
-        let status = self.status()?;
-        // A rounded time does not distinguish states; the Python store compares more than the time.
-        if status.generation.is_rounded() { Err(Error::Unusual) } else { Ok(Expected::File(status.generation)) }
+        expected(&self.status()?)
     }
 
     fn state(&self) -> Result<Option<State>> {
@@ -124,7 +134,52 @@ impl Drop for LocalValue<'_> {
     fn drop(&mut self) {
         if self.locked {
             // A child that was forked in the meantime has the file open, too, and would keep the lock.
-            let _ = system::lock(self.file.as_fd(), libc::LOCK_UN);
+            system::unlock(self.file.as_fd());
         }
+    }
+}
+
+/// A value that is to be replaced where a file can't be while it is open: its bytes, and the state of the file.
+#[cfg(windows)]
+pub struct Kept {
+    data: Vec<u8>,
+    status: Status,
+}
+
+#[cfg(windows)]
+impl Kept {
+    /// Read all of a value, and close its file.
+    pub fn new(value: &LocalValue<'_>) -> Result<Kept> {
+        let status = value.status()?;
+        let mut data = Vec::new();
+        value.with_all(&mut |bytes| {
+            data.try_reserve_exact(bytes.len()).map_err(|_| Error::Memory { bytes: bytes.len() })?;
+            data.extend_from_slice(bytes);
+            Ok(())
+        })?;
+        Ok(Kept { data, status })
+    }
+}
+
+#[cfg(windows)]
+impl Value for Kept {
+    fn with_all(&self, work: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        work(&self.data)
+    }
+
+    fn read_at(&self, start: u64, out: &mut [u8]) -> Result<usize> {
+        Slice(&self.data).read_at(start, out)
+    }
+
+    fn size(&self) -> Result<u64> {
+        Ok(self.data.len() as u64)
+    }
+
+    fn generation(&self) -> Result<Expected> {
+        expected(&self.status)
+    }
+
+    fn parts(&self) -> Option<Parts> {
+        None
     }
 }

@@ -4,11 +4,10 @@
 //! `docs/design/local-files.md` describes them.
 
 use std::cell::Cell;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use super::node::Guard;
-use super::system::{self, Errno, Outcome, Status};
+use super::system::{self, AsFd, BorrowedFd, CHANGE, Errno, Last, NEW, NO_LOCKS, Outcome, OwnedFd, Status};
 use super::waiting;
 use crate::stores::{Generation, Piece};
 
@@ -20,9 +19,6 @@ const TIMES: u64 = 1 << 13;
 
 /// The largest value whose blocks are allocated in advance, as in Python.
 const MOST_ALLOCATED: usize = 1 << 22;
-
-/// Errors of systems that can't lock a directory.
-const NO_LOCKS: [i32; 6] = [libc::EOPNOTSUPP, libc::ENOLCK, libc::ENOSYS, libc::EINVAL, libc::EBADF, libc::EISDIR];
 
 thread_local! {
     static LAST_NUMBER: Cell<Option<u64>> = const { Cell::new(None) };
@@ -39,7 +35,8 @@ pub enum Failure {
     Changed,
     /// The directory can't be locked.
     NoLocks,
-    /// Another writer has held the lock of the directory for long, or a signal came during the wait.
+    /// Another writer has held the lock of the directory for long, or a signal came during the wait; on Windows also if a
+    /// reader has had the old file open for long.
     Busy,
     /// The file system has no copies that share blocks.
     Unshared,
@@ -49,7 +46,7 @@ pub enum Failure {
 
 impl From<Errno> for Failure {
     fn from(error: Errno) -> Failure {
-        Failure::System(error)
+        if system::is_busy(error) { Failure::Busy } else { Failure::System(error) }
     }
 }
 
@@ -176,7 +173,7 @@ impl Directory {
 
     /// Remove a file or a link, and leave a directory alone; return whether there was one.
     pub fn remove(&self, name: &[u8]) -> Result<bool, Failure> {
-        match system::unlink(self.file.as_fd(), name, 0) {
+        match system::unlink(self.file.as_fd(), name) {
             Ok(()) => Ok(true),
             Err(Errno(libc::ENOENT | libc::EISDIR)) => Ok(false),
             Err(error) => Err(error.into()),
@@ -186,9 +183,9 @@ impl Directory {
     /// Remove a temporary file whose writer has died; return whether it is gone.
     pub fn remove_leftover(&self, name: &[u8]) -> bool {
         name.ends_with(b".tmp")
-            && system::open_at(self.file.as_fd(), &[name], libc::O_RDWR | libc::O_NOFOLLOW)
-                .and_then(|file| system::lock(file.as_fd(), libc::LOCK_EX | libc::LOCK_NB))
-                .and_then(|()| system::unlink(self.file.as_fd(), name, 0))
+            && system::open_at(self.file.as_fd(), &[name], CHANGE)
+                .and_then(|file| system::lock(file.as_fd()))
+                .and_then(|()| system::unlink(self.file.as_fd(), name))
                 .is_ok()
     }
 
@@ -196,7 +193,7 @@ impl Directory {
     /// is killed, and then gets its name. Returns `None` if the file is not in place: the file system has no files
     /// without names.
     fn create(&mut self, name: &[u8], parts: &[&[u8]], expected: Option<Condition>) -> Result<Option<Made>, Failure> {
-        let Ok(file) = system::open_at(self.file.as_fd(), &[b"."], libc::O_TMPFILE | libc::O_WRONLY) else {
+        let Ok(file) = system::open_unnamed(self.file.as_fd()) else {
             self.takes_unnamed = false;
             return Ok(None); // if the other way fails too, its error says why
         };
@@ -224,11 +221,11 @@ impl Directory {
     /// Put a file without a name in the place of another one, while the directory is locked.
     fn link_over(&self, file: &OwnedFd, name: &[u8], made: Made) -> Result<Made, Failure> {
         // A process that sweeps the directory removes temporary files that are not locked: their writers are dead.
-        let _ = system::lock(file.as_fd(), libc::LOCK_EX | libc::LOCK_NB);
+        let _ = system::lock(file.as_fd());
         let temporary = temporary_name()?;
         system::link(file.as_fd(), self.file.as_fd(), &temporary)?;
         let result = self.put_in_place(&temporary, name, made, None).inspect_err(|_| self.clear(&temporary));
-        unlock(file.as_fd());
+        system::unlock(file.as_fd());
         result
     }
 
@@ -243,7 +240,7 @@ impl Directory {
                     Ok(())
                 });
                 if let Some(alive) = alive {
-                    unlock(alive.as_fd());
+                    system::unlock(alive.as_fd());
                 }
                 result.map(|()| made)
             })
@@ -267,7 +264,7 @@ impl Directory {
     }
 
     fn clear(&self, temporary: &[u8]) {
-        let _ = system::unlink(self.file.as_fd(), temporary, 0);
+        let _ = system::unlink(self.file.as_fd(), temporary);
     }
 
     /// Give a file a later time than the old file that it replaces. So no state recurs even if inode numbers do, and even
@@ -280,7 +277,7 @@ impl Directory {
         }
         let time = fine_time(least);
         system::stamp_at(self.file.as_fd(), name, time)?;
-        let state = self.state(|| system::status_at(self.file.as_fd(), &[name], 0))?;
+        let state = self.state(|| system::status_at(self.file.as_fd(), &[name], Last::Followed))?;
         Ok(Made { time, state })
     }
 
@@ -296,9 +293,8 @@ impl Directory {
     /// Write a temporary file. While the returned descriptor is open, its lock keeps other processes from removing the
     /// file as a leftover.
     fn write(&self, name: &[u8], content: &Content<'_>, replaces: bool) -> Result<(Made, Option<OwnedFd>), Failure> {
-        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
-        let file = system::open_at(self.file.as_fd(), &[name], flags)?;
-        let _ = system::lock(file.as_fd(), libc::LOCK_EX | libc::LOCK_NB);
+        let file = system::open_at(self.file.as_fd(), &[name], NEW)?;
+        let _ = system::lock(file.as_fd());
         let size = match content {
             Content::Parts(parts) => parts.iter().fold(0, |size: usize, part| size.saturating_add(part.len())),
             Content::Like(..) => 0,
@@ -337,7 +333,7 @@ impl Directory {
 
     /// Return the state of the file at a name; compare it with the expected one, if there is one.
     pub fn check(&self, name: &[u8], expected: Option<Condition>) -> Result<Option<Generation>, Failure> {
-        let current = match system::status_at(self.file.as_fd(), &[name], 0) {
+        let current = match system::status_at(self.file.as_fd(), &[name], Last::Followed) {
             Ok(status) if status.is_directory() => None,
             Ok(status) => Some(status.generation),
             Err(Errno(libc::ENOENT)) => None,
@@ -349,28 +345,23 @@ impl Directory {
 
     /// Call `work` while no other writer changes the directory.
     pub fn locked(&self, work: impl FnOnce(&Directory) -> Result<(), Failure>) -> Result<(), Failure> {
-        waiting::lock(self.file.as_fd()).map_err(|error| match error.0 {
+        if cfg!(windows) && !self.closes_silently {
+            return Err(Failure::NoLocks); // only the Python store knows such file systems
+        }
+        let lock = waiting::lock(|| system::lock_directory(self.file.as_fd())).map_err(|error| match error.0 {
             libc::EINTR => Failure::Busy,
             code if NO_LOCKS.contains(&code) => Failure::NoLocks,
             _ => error.into(),
         })?;
         let holds = self.guard.as_ref().is_none_or(|guard| guard.holds());
         let result = if holds { work(self) } else { Err(Failure::Changed) };
-        unlock(self.file.as_fd());
+        system::unlock_directory(lock);
         result
     }
 }
 
-/// Unlock a file or a directory. To close it would leave the lock to a child that was forked since: the child has the same
-/// file open, and a temporary file may have become the file of a key.
-fn unlock(file: BorrowedFd<'_>) {
-    if system::lock(file, libc::LOCK_UN).is_err() {
-        let _ = system::lock(file, libc::LOCK_UN); // the directory may stay open, and its lock would keep all writers out
-    }
-}
-
 /// Make a name that no other file has.
-fn temporary_name() -> Outcome<Vec<u8>> {
+pub(super) fn temporary_name() -> Outcome<Vec<u8>> {
     Ok(format!("{HIDDEN}{}-{:016x}.tmp", std::process::id(), next_number()?).into_bytes())
 }
 
@@ -407,6 +398,12 @@ mod tests {
     use super::*;
 
     static COUNT: AtomicUsize = AtomicUsize::new(0);
+    const MANY: usize = if cfg!(windows) { 20 } else { 200 };
+
+    /// Whether a lock was waited for too long: wine takes milliseconds for each call.
+    fn is_slow(failure: Failure) -> bool {
+        cfg!(windows) && failure == Failure::Busy
+    }
 
     /// Call `work` with a new directory, for each way to write into it.
     fn each_way(sync: bool, work: impl Fn(&PathBuf, &mut dyn FnMut() -> Directory)) {
@@ -415,7 +412,9 @@ mod tests {
             let path = std::env::temp_dir().join(format!("directory-{}-{count}", std::process::id()));
             fs::create_dir(&path).unwrap();
             work(&path, &mut || {
-                let mut directory = Directory::new(OwnedFd::from(fs::File::open(&path).unwrap()), sync);
+                let path = path.as_os_str().as_encoded_bytes();
+                let opened = system::open_at(system::anywhere(), &[path], system::DIRECTORY).unwrap();
+                let mut directory = Directory::new(opened, sync);
                 directory.takes_unnamed &= takes_unnamed;
                 directory
             });
@@ -428,7 +427,7 @@ mod tests {
     }
 
     fn generation(directory: &Directory, name: &[u8]) -> Generation {
-        system::status_at(directory.file.as_fd(), &[name], 0).unwrap().generation
+        system::status_at(directory.file.as_fd(), &[name], Last::Followed).unwrap().generation
     }
 
     #[test]
@@ -474,6 +473,7 @@ mod tests {
         });
     }
 
+    #[cfg(unix)] // what fails is the same elsewhere, but not its error
     #[test]
     fn each_way_fails_without_a_trace() {
         each_way(false, |path, open| {
@@ -506,11 +506,11 @@ mod tests {
                 for mut directory in directories {
                     let wins = &wins;
                     scope.spawn(move || {
-                        for number in 0..200 {
+                        for number in 0..MANY {
                             match directory.replace(format!("{number}").as_bytes(), &[b"x"], Some(None)) {
                                 Ok(_) => wins.fetch_add(1, Ordering::Relaxed),
                                 Err(failure) => {
-                                    assert_eq!(failure, Failure::Conflict);
+                                    assert!(failure == Failure::Conflict || is_slow(failure));
                                     0
                                 }
                             };
@@ -518,8 +518,8 @@ mod tests {
                     });
                 }
             });
-            assert_eq!(wins.load(Ordering::Relaxed), 200);
-            assert_eq!(names(path).len(), 200);
+            assert!(wins.load(Ordering::Relaxed) == MANY || cfg!(windows));
+            assert_eq!(names(path).len(), wins.load(Ordering::Relaxed));
         });
     }
 
@@ -530,8 +530,9 @@ mod tests {
             std::thread::scope(|scope| {
                 for (mark, mut directory) in directories {
                     scope.spawn(move || {
-                        for _ in 0..100 {
-                            directory.replace(b"a", &[&[mark; 5000], &[mark; 5000]], None).unwrap();
+                        for _ in 0..MANY / 2 {
+                            let done = directory.replace(b"a", &[&[mark; 5000], &[mark; 5000]], None);
+                            assert!(done.is_ok() || done.is_err_and(is_slow));
                         }
                     });
                 }
@@ -549,8 +550,9 @@ mod tests {
             directory.replace(b"a", &[b"x"], Some(None)).unwrap();
             let first = generation(&directory, b"a");
             let later = first.time() + 10_000_000_000;
-            let file = fs::File::open(path.join("a")).unwrap();
+            let file = fs::File::options().write(true).open(path.join("a")).unwrap();
             system::stamp(file.as_fd(), later).unwrap(); // from here the clock seems to have gone back
+            drop(file);
             let mut old = generation(&directory, b"a");
             assert_eq!(old.time(), later);
             for _ in 0..50 {
