@@ -50,6 +50,14 @@ def test_what_has_changed_is_printed(pair: tuple[Path, Path]) -> None:
     assert tegula.compare(*pair).equal
 
 
+def test_an_array_that_no_format_takes_is_no_success(pair: tuple[Path, Path]) -> None:
+    tegula.open_group(pair[0], mode="r+").create_array("zero", data=np.array(5.0))
+    run("sync", *pair, "--format", "n5", code=1)
+    result = run("diff", *pair, code=1)
+    assert result.stdout == "2 arrays, 1 failed\n"
+    assert "/zero: N5 has no arrays without dimensions" in result.stderr
+
+
 def test_options_of_convert_are_taken_once(pair: tuple[Path, Path]) -> None:
     run("sync", *pair, "--format", "zarr3", "--chunks", "x=3", "--codecs", "zstd")
     run("sync", *pair)

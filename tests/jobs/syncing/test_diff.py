@@ -45,6 +45,33 @@ def test_boxes_attributes_and_nodes_are_told(tmp_path: Path) -> None:
     assert tegula.diff(source, target).is_same
 
 
+@pytest.mark.parametrize("format", ["zarr3", "zarr2"])
+def test_a_dry_run_counts_what_replaces_an_array(tmp_path: Path, format: str) -> None:
+    source, target = tmp_path / "s.zarr", tmp_path / "t.zarr"
+    tegula.save(source, np.arange(6), format="zarr3")
+    tegula.sync(source, target, format=format)
+    tegula.create_array(source, data=np.arange(20.0).reshape(4, 5), chunks=(2, 2), overwrite=True)
+    (planned,) = tegula.diff(source, target).arrays
+    (made,) = tegula.sync(source, target).arrays
+    assert (planned.action, planned.chunks_written) == (made.action, made.chunks_written) == ("replaced", 6)
+
+
+def test_requests_documents_and_reasons_are_told(tmp_path: Path) -> None:
+    source, target = tmp_path / "s.zarr", tmp_path / "t.zarr"
+    group = new_source(source)
+    tegula.sync(source, target)
+    group["y"][0] = -1
+    group["y"].attrs["units"] = "km"
+    report = tegula.diff(source, target)
+    assert "1 chunk to write, " in report.summary
+    assert report.summary.endswith(", 2 requests with 1 document")
+    requests = {array["path"]: array["requests"] for array in json.loads(report.to_json())["arrays"]}
+    assert (requests["x"], requests["y"]) == (0, 2)
+    tegula.sync(source, target)
+    group["y"].attrs["units"] = "m"
+    assert "changed: /y: attribute 'units' is changed" in tegula.sync(source, target).lines()
+
+
 def test_a_target_that_no_sync_has_made_is_told(tmp_path: Path) -> None:
     new_source(tmp_path / "s.zarr")
     tegula.save(tmp_path / "t.zarr", x=np.arange(3), format="zarr3")

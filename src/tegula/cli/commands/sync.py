@@ -144,7 +144,7 @@ def diff(
 ) -> None:
     """Show what a sync would transfer and why, by array, box of elements and attribute.
 
-    The exit code is 0 if there is nothing to transfer, and 1 if there is.
+    The exit code is 0 if there is nothing to transfer, and 1 if there is, or if an array could not be synced.
     """
     options: dict[str, Any] = {
         "format": None if format is None else format.value,
@@ -154,7 +154,7 @@ def diff(
     with open_target(source, "r", storage_option, allow_pickle=allow_pickle, missing_chunks=missing_chunks) as node:
         report = diff_nodes(node, target, **options)
     _print(report, html, as_json, quiet)
-    if not report.is_same:
+    if not (report.is_same and report.ok):
         raise typer.Exit(1)
 
 

@@ -99,7 +99,7 @@ class SyncJob(ArrayJob):
     force : bool
         Whether to overwrite what others have changed in the target.
     detailed : bool
-        Whether the report says which boxes and attributes have changed.
+        Whether the report says which boxes have changed.
     synced : dict of str to SyncedArray
         The entries of the report, by path below the source.
     unfinished : dict of str to (int, Array, Prepared)
@@ -231,7 +231,8 @@ class SyncJob(ArrayJob):
         """Return the entry of the report for a change that is about to be made."""
         node, new = change.node, planned.metadata
         boxes: tuple[tuple[tuple[int, int], ...], ...] = ()
-        attributes: dict[str, str] = {}
+        old = node.attributes if isinstance(node, ArrayMetadata) else {}
+        attributes = {} if change.action == "same" else attribute_changes(old, new.attributes)
         if self.detailed:
             counts = source.metadata.grid.counts(source.shape)
             inside = change.changed[within(change.changed, counts)]
@@ -244,9 +245,6 @@ class SyncJob(ArrayJob):
                 )
                 for box in some
             )
-            old = node.attributes if isinstance(node, ArrayMetadata) else {}
-            if change.action != "same":
-                attributes = attribute_changes(old, new.attributes)
         return SyncedArray(
             planned.name,
             change.action,

@@ -284,7 +284,10 @@ class Change:
         self.todo = self.gone = self.outside = self._no_targets
         self.pairs = np.zeros(0, np.intp), self._no_targets
         self.action: Action = self._action()
-        if self.action != "replaced":
+        if self.action == "replaced":
+            units = self._units(self._mapped(self.changed)[1])
+            self.todo = units[self._have_values(units)]
+        else:
             self._compare()
 
     @property
@@ -342,12 +345,8 @@ class Change:
         if old_shape is not None and old_shape != self.target.metadata.shape:
             self.why.append(f"the shape was {old_shape}, and is {self.target.metadata.shape}")
             redone = np.concatenate([redone, self._edges(old_shape)])
-        if self.fills:
-            every = np.argwhere(np.ones(counts, bool))
-            redone = np.concatenate([redone, every[known.targets.at(every) == 0]])
         rows, led = self._mapped(self.changed)
-        units = _unique(np.concatenate([led, redone]))
-        units = units[within(units, counts)]
+        units = self._units(np.concatenate([led, redone]))
         writes = self._have_values(units)
         gone = units[~writes]
         self.todo, self.gone = units[writes], gone[are_in(gone, self.there.coords)]
@@ -480,6 +479,15 @@ class Change:
                 chunks += touched
         ndim = self.target.metadata.ndim
         return np.array(positions, np.intp), np.array(chunks, np.int64).reshape(len(chunks), ndim)
+
+    def _units(self, led: Table) -> Table:
+        """Return the chunks of the target to write or delete, of which changed chunks lead to some."""
+        counts = self.target.metadata.grid.counts(self.target.metadata.shape)
+        if self.fills:
+            every = np.argwhere(np.ones(counts, bool))
+            led = np.concatenate([led, every[self.known.targets.at(every) == 0]])
+        units = _unique(led)
+        return units[within(units, counts)]
 
     def _have_values(self, units: Table) -> npt.NDArray[np.bool_]:
         """Return which chunks are to be written; the others are deleted, since the source stores nothing there."""

@@ -40,7 +40,7 @@ class SyncedArray:
     boxes : tuple
         In a dry run, boxes of elements that cover the changed chunks: start and stop along each axis.
     attributes : dict of str to str
-        In a dry run, by name, which attributes are ``"new"``, ``"changed"`` or ``"deleted"``.
+        By name, which attributes are ``"new"``, ``"changed"`` or ``"deleted"``.
     overwritten : tuple of str
         What others have changed in the target, and the sync overwrites with ``force``.
     verified : bool or None
@@ -190,7 +190,10 @@ class SyncReport(Report):
         for number, noun in ((counts["chunks_deleted"], "chunk"), (len(self.deleted), "node")):
             parts += [f"{counted(number, noun)} {deleted}"] if number else []
         parts += [f"{len(self.extra)} more in the target"] if self.extra and not self.deleted else []
-        parts += ["nothing to do"] if self.is_same else []
+        if self.dry_run and not self.is_same:
+            documents = counted(sum(array.documents for array in self.arrays), "document")
+            parts.append(f"{counted(sum(array.requests for array in self.arrays), 'request')} with {documents}")
+        parts += ["nothing to do"] if self.is_same and not self.failed else []
         parts += [f"{len(self.failed)} failed"] if self.failed else []
         parts += ["different from the source"] if self.different else ["verified"] if self._is_verified else []
         parts += ["the source changes"] if self.changing else []
@@ -205,7 +208,10 @@ class SyncReport(Report):
         >>> SyncReport().as_dict()["ok"]
         True
         """
-        return {"ok": self.ok, "is_same": self.is_same, **asdict(self)}
+        values = {"ok": self.ok, "is_same": self.is_same, **asdict(self)}
+        for told, array in zip(values["arrays"], self.arrays):
+            told["requests"] = array.requests
+        return values
 
     def lines(self) -> list[str]:
         """Return a line for each node that is not the same, and for each of its boxes, in a limited number.

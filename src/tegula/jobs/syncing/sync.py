@@ -240,7 +240,7 @@ def diff(
     >>> x[3:] = 30
     >>> x.attrs["units"] = "m"
     >>> print(tegula.diff(source, target))
-    1 array, 1 changed, 2 chunks to write, ... of the source have changed
+    1 array, 1 changed, 2 chunks to write, ...
     changed: /: 2 chunks are changed; attribute 'units' is new
       [2:6]
     """
