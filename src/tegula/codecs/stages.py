@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -289,10 +288,11 @@ def _known(check: Mapping[Any, Any] | _Between) -> str:
     return " or ".join(repr(value) for value in check if value is not None)
 
 
-@dataclass(frozen=True, slots=True)
 class _Between:
-    low: int
-    high: int
+    __slots__ = ("high", "low")
+
+    def __init__(self, low: int, high: int) -> None:
+        self.low, self.high = low, high
 
     def __call__(self, value: Any) -> bool:
         return type(value) is int and self.low <= value <= self.high

@@ -230,15 +230,11 @@ pub fn versions() -> BTreeMap<&'static str, String> {
 
 /// Return the instruction sets that the kernel uses on this machine.
 pub fn features() -> Vec<&'static str> {
-    let mut found = Vec::new();
     #[cfg(target_arch = "x86_64")]
-    {
-        found.push("sse2");
-        if is_x86_feature_detected!("avx2") {
-            found.push("avx2");
-        }
-    }
+    let found = if is_x86_feature_detected!("avx2") { vec!["sse2", "avx2"] } else { vec!["sse2"] };
     #[cfg(target_arch = "aarch64")]
-    found.push("neon");
+    let found = vec!["neon"];
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let found = Vec::new();
     found
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::errno::{Errno, Outcome};
-use super::system::{BorrowedFd, path_of};
+use super::handles::{BorrowedFd, path_of};
 
 /// The fate of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

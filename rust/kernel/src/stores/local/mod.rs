@@ -10,6 +10,8 @@ pub mod bulk;
 mod calls;
 mod errno;
 pub mod faults;
+mod handles;
+mod names;
 mod node;
 mod reading;
 mod spelling;
@@ -22,12 +24,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, TryLockError};
 
+use names::HIDDEN;
 pub use node::Found;
 use node::{Guard, Learnt, Node, Place};
 use reading::LocalValue;
 use spelling::Spelled;
 use system::{AsFd, BorrowedFd, DIRECTORY, Errno, Flags, Last, Outcome, OwnedFd, PLACE, READ};
-use writing::{Condition, Directory, Failure, HIDDEN};
+use writing::{Condition, Directory, Failure};
 
 use crate::stores::files::SizeHint;
 use crate::stores::{Expected, Generation, Piece, Store, Value};
@@ -104,6 +107,21 @@ impl LocalFiles {
     pub fn of_node(mut self, document: &str, prefix: &str, confirm: Confirm) -> LocalFiles {
         self.node = Some((Node::new(document, prefix), confirm));
         self
+    }
+
+    /// Let the file system ignore case.
+    pub fn ignoring_case(mut self) -> LocalFiles {
+        self.spelled = Some(Spelled::default());
+        self
+    }
+
+    /// Refuse keys that can't name a file of the store, or whose directory may have another spelling.
+    fn check_key(&self, key: &str) -> Result<()> {
+        check_key(key)?;
+        let Some(spelled) = &self.spelled else { return Ok(()) };
+        let prefix = self.node.as_ref().map_or("", |(node, _)| node.prefix());
+        let known = if key.starts_with(prefix) { prefix.len() } else { 0 };
+        spelled.check(key, known, |path| self.open_path(path, DIRECTORY))
     }
 
     /// Begin a read of values whose keys start with `prefix`, which is empty or ends in a slash; most are `hint` bytes

@@ -4,8 +4,7 @@
 use std::collections::HashSet;
 use std::sync::{PoisonError, RwLock};
 
-use super::LocalFiles;
-use super::system::{self, AsFd, BorrowedFd, DIRECTORY, Errno, Outcome, OwnedFd};
+use super::system::{self, AsFd, BorrowedFd, Errno, Outcome, OwnedFd};
 use crate::{Error, Result};
 
 const REMEMBERED: usize = 65536;
@@ -62,21 +61,4 @@ impl Spelled {
 
 fn spells(directory: BorrowedFd<'_>, name: &str) -> Outcome<Option<bool>> {
     system::spelling(directory, name.as_bytes()).map(|found| found.map(|found| found == name.as_bytes()))
-}
-
-impl LocalFiles {
-    /// Let the file system ignore case.
-    pub fn ignoring_case(mut self) -> LocalFiles {
-        self.spelled = Some(Spelled::default());
-        self
-    }
-
-    /// Refuse keys that can't name a file of the store, or whose directory may have another spelling.
-    pub(super) fn check_key(&self, key: &str) -> Result<()> {
-        super::check_key(key)?;
-        let Some(spelled) = &self.spelled else { return Ok(()) };
-        let prefix = self.node.as_ref().map_or("", |(node, _)| node.prefix());
-        let known = if key.starts_with(prefix) { prefix.len() } else { 0 };
-        spelled.check(key, known, |path| self.open_path(path, DIRECTORY))
-    }
 }

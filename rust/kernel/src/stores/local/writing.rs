@@ -3,26 +3,19 @@
 //! Other processes and threads follow the same steps at the same time, in Python (`tegula.stores.local.directories`) or here:
 //! `docs/design/local-files.md` describes them.
 
-use std::cell::Cell;
 use std::sync::Arc;
 
+use super::names::{next_number, temporary_name};
 use super::node::Guard;
 use super::system::{self, AsFd, BorrowedFd, CHANGE, Errno, Last, NEW, NO_LOCKS, Outcome, OwnedFd, Status};
 use super::waiting;
 use crate::stores::{Generation, Piece};
-
-/// Prefix of the names of the store's own files.
-pub const HIDDEN: &str = ".tegula-";
 
 /// How many times to choose from at random for a new file, since the clock may stand still.
 const TIMES: u64 = 1 << 13;
 
 /// The largest value whose blocks are allocated in advance, as in Python.
 const MOST_ALLOCATED: usize = 1 << 22;
-
-thread_local! {
-    static LAST_NUMBER: Cell<Option<u64>> = const { Cell::new(None) };
-}
 
 /// Why a file was not put in place; the old file is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,7 +215,7 @@ impl Directory {
     fn link_over(&self, file: &OwnedFd, name: &[u8], made: Made) -> Result<Made, Failure> {
         // A process that sweeps the directory removes temporary files that are not locked: their writers are dead.
         let _ = system::lock(file.as_fd());
-        let temporary = temporary_name()?;
+        let temporary = temporary_name(system::random)?;
         system::link(file.as_fd(), self.file.as_fd(), &temporary)?;
         let result = self.put_in_place(&temporary, name, made, None).inspect_err(|_| self.clear(&temporary));
         system::unlock(file.as_fd());
@@ -231,7 +224,7 @@ impl Directory {
 
     /// Write a file under a temporary name, and rename it.
     fn rename(&self, name: &[u8], content: &Content<'_>, expected: Option<Condition>) -> Result<Made, Failure> {
-        let temporary = temporary_name()?;
+        let temporary = temporary_name(system::random)?;
         let replaces = expected.map_or(self.replaced_last, |expected| expected.is_some());
         self.write(&temporary, content, replaces)
             .and_then(|(mut made, alive)| {
@@ -360,27 +353,11 @@ impl Directory {
     }
 }
 
-/// Make a name that no other file has.
-pub(super) fn temporary_name() -> Outcome<Vec<u8>> {
-    Ok(format!("{HIDDEN}{}-{:016x}.tmp", std::process::id(), next_number()?).into_bytes())
-}
-
-/// Return a number for a name: each thread draws the first one at random and then counts on.
-fn next_number() -> Outcome<u64> {
-    let last = match LAST_NUMBER.get() {
-        Some(last) => last,
-        None => system::random()?,
-    };
-    let next = last.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    LAST_NUMBER.set(Some(next));
-    Ok(next)
-}
-
 /// Return a time within 10 µs of now to stamp a file with, which shows whether the file system keeps it. The next 8,192
 /// times of a thread differ although the clock stands still.
 fn new_time() -> Outcome<i64> {
     let now = system::now()?;
-    let drawn = (next_number()? % TIMES) as i64;
+    let drawn = (next_number(system::random)? % TIMES) as i64;
     Ok(now - now.rem_euclid(10_000) + drawn / 900 * 1000 + 100 + drawn % 900)
 }
 
@@ -574,17 +551,5 @@ mod tests {
         let times: std::collections::HashSet<_> = (0..8192).map(|_| new_time().unwrap()).collect();
         assert_eq!(times.len(), 8192);
         assert!(times.iter().all(|time| fine_time(*time) == *time));
-    }
-
-    #[test]
-    fn temporary_names_differ_and_are_hidden() {
-        let names: std::collections::HashSet<_> = (0..1000).map(|_| temporary_name().unwrap()).collect();
-        assert_eq!(names.len(), 1000);
-        let start = format!(".tegula-{}-", std::process::id());
-        for name in names {
-            let name = String::from_utf8(name).unwrap();
-            let digits = name.strip_prefix(&start).unwrap().strip_suffix(".tmp").unwrap();
-            assert!(digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        }
     }
 }

@@ -3,14 +3,12 @@
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
 
 use super::super::calls;
+use super::super::errno::{Errno, Outcome};
 use super::super::faults::{Subject, ask};
-use super::{
-    BorrowedFd, Errno, Flags, Outcome, OwnedFd, answered, anywhere, as_file, checked, names, open_at, opened,
-    stands_at, with_path,
-};
+use super::super::handles::{BorrowedFd, Last, OwnedFd, answered};
+use super::unix::{Flags, anywhere, as_file, checked, names, open_at, opened, status_at, with_path};
 
 /// Opens a directory, to find what is below it.
 pub const PLACE: Flags = libc::O_PATH | libc::O_DIRECTORY;
@@ -171,21 +169,12 @@ pub fn random() -> Outcome<u64> {
 ///
 /// The system's error.
 pub fn spelling(directory: BorrowedFd<'_>, name: &[u8]) -> Outcome<Option<Vec<u8>>> {
-    if !stands_at(directory, name)? {
-        return Ok(None);
-    }
+    match status_at(directory, &[name], Last::Itself) {
+        Err(Errno(libc::ENOENT)) => return Ok(None),
+        other => other?,
+    };
     let other = names(directory, |each| each != name)?;
     Ok(Some(if other.is_none() { name.to_vec() } else { Vec::new() }))
-}
-
-/// A path that leads to an open file.
-pub(super) fn way_to(file: BorrowedFd<'_>) -> PathBuf {
-    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
-}
-
-/// The path of an open file; empty if it is not known.
-pub fn path_of(file: BorrowedFd<'_>) -> PathBuf {
-    std::fs::read_link(way_to(file)).unwrap_or_default()
 }
 
 pub(super) fn sync_all(file: BorrowedFd<'_>) -> Outcome<()> {

@@ -1,13 +1,12 @@
 //! What only macOS has.
 
-use std::ffi::OsStr;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
 
+use super::super::errno::{Errno, Outcome};
 use super::super::faults::{Subject, ask};
-use super::{BorrowedFd, Errno, Flags, Outcome, OwnedFd, answered, as_file, checked, open_at, with_path};
+use super::super::handles::{BorrowedFd, OwnedFd, answered};
+use super::unix::{Flags, as_file, checked, open_at, with_path};
 
 /// Opens a directory, to find what is below it.
 pub const PLACE: Flags = libc::O_RDONLY | libc::O_DIRECTORY;
@@ -109,20 +108,6 @@ fn name_in(answer: &[u8]) -> Vec<u8> {
     let start = 4 + number(4);
     let name = answer.get(start..start + number(8)).unwrap_or_default();
     name.split(|byte| *byte == 0).next().unwrap_or_default().to_vec()
-}
-
-/// A path that leads to an open file.
-pub(super) fn way_to(file: BorrowedFd<'_>) -> PathBuf {
-    path_of(file)
-}
-
-/// The path of an open file, as the file system spells it; empty if it is not known.
-pub fn path_of(file: BorrowedFd<'_>) -> PathBuf {
-    let mut path = [0_u8; LONGEST_PATH];
-    // SAFETY: the call writes at most as many bytes as `path` has.
-    let known = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETPATH, path.as_mut_ptr()) } == 0;
-    let path = path.split(|byte| *byte == 0).next().filter(|_| known).unwrap_or_default();
-    PathBuf::from(OsStr::from_bytes(path))
 }
 
 pub(super) fn sync_all(file: BorrowedFd<'_>) -> Outcome<()> {

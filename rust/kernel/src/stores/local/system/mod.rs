@@ -26,60 +26,10 @@ pub use windows::*;
 
 pub use super::errno::{Errno, Outcome};
 use super::faults::{Subject, ask, clock};
-use crate::stores::{Generation, State};
+use super::handles::answered;
+pub use super::handles::{AsFd, BorrowedFd, Last, OwnedFd, Status};
 
 const PIECES: usize = 32;
-
-/// Facts about an open file, or a file at a path.
-#[derive(Clone, Copy, Debug)]
-pub struct Status {
-    /// The state of the value in the file.
-    pub generation: Generation,
-    /// The number of its names; 0 after it was removed or replaced.
-    pub links: u64,
-    /// How many bytes it holds.
-    pub size: u64,
-    /// When the system last saw a change of the file or of its facts, in nanoseconds; programs can't set it.
-    pub changed: i64,
-    device: u64,
-    kind: Kind,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    File,
-    Directory,
-    Other,
-}
-
-impl Status {
-    /// Whether it is a regular file.
-    pub fn is_file(&self) -> bool {
-        self.kind == Kind::File
-    }
-
-    /// Whether it is a directory.
-    pub fn is_directory(&self) -> bool {
-        self.kind == Kind::Directory
-    }
-
-    /// Device and inode number, which no other file that exists has.
-    pub fn identity(&self) -> (u64, u64) {
-        (self.device, self.generation.0[0])
-    }
-
-    /// A state that no other file or earlier content has, unless changes are too close in time for the system's clock;
-    /// `None` if the file system keeps no fine times.
-    pub fn state(&self) -> Option<State> {
-        let [inode, modified, size] = self.generation.0;
-        let fine = self.changed % 1000 != 0;
-        fine.then_some(State([self.device, inode, modified, size, self.changed as u64, 0, 0]))
-    }
-}
-
-fn answered<T>(answer: std::io::Result<T>) -> Outcome<T> {
-    answer.map_err(|error| Errno::of(&error))
-}
 
 /// Whether a name exists in a directory, even if it is a link that leads nowhere.
 ///
@@ -92,15 +42,6 @@ pub fn stands_at(directory: BorrowedFd<'_>, name: &[u8]) -> Outcome<bool> {
         Err(Errno(libc::ENOENT)) => Ok(false),
         Err(error) => Err(error),
     }
-}
-
-/// What `status_at` looks at if the last name of a path is a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Last {
-    /// Where it leads.
-    Followed,
-    /// The link.
-    Itself,
 }
 
 /// Read into `room` from where the last call ended, or from `position` on; may read fewer bytes than requested.

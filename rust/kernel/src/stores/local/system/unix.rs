@@ -8,11 +8,10 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-pub use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-
 use super::super::calls;
+use super::super::errno::{Errno, Outcome};
 use super::super::faults::{Subject, ask};
-use super::{Errno, Kind, Last, Outcome, Status, answered, way_to};
+use super::super::handles::{AsFd, BorrowedFd, Kind, Last, OwnedFd, Status, answered, way_to};
 use crate::stores::Generation;
 
 /// How a file is opened.

@@ -8,41 +8,23 @@
 mod native;
 
 use std::collections::hash_map::RandomState;
-use std::ffi::{OsString, c_void};
+use std::ffi::c_void;
 use std::fs::File;
 use std::hash::BuildHasher;
 use std::mem::{ManuallyDrop, MaybeUninit};
-use std::os::windows::ffi::OsStringExt;
 use std::os::windows::fs::FileExt;
-use std::os::windows::io::{AsHandle, AsRawHandle, BorrowedHandle, FromRawHandle, OwnedHandle};
-use std::path::PathBuf;
+use std::os::windows::io::{AsRawHandle, BorrowedHandle, FromRawHandle, OwnedHandle};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use native::*;
 
+use super::super::errno::{Errno, Outcome};
 use super::super::faults::{Subject, ask};
-use super::super::writing::{HIDDEN, temporary_name};
-use super::{Errno, Kind, Last, Outcome, Status, answered};
+use super::super::handles::{AsFd, BorrowedFd, Kind, Last, OwnedFd, Status, answered};
+use super::super::names::{HIDDEN, temporary_name};
 use crate::stores::Generation;
-
-/// An open file or directory, borrowed.
-pub type BorrowedFd<'f> = BorrowedHandle<'f>;
-/// An open file or directory.
-pub type OwnedFd = OwnedHandle;
-
-/// Lends an open file, as on Unix.
-pub trait AsFd {
-    /// Lend it.
-    fn as_fd(&self) -> BorrowedFd<'_>;
-}
-
-impl<T: AsHandle> AsFd for T {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.as_handle()
-    }
-}
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +63,6 @@ const FAR: u64 = 1 << 43;
 /// How long a file is waited for that somebody has open; a longer wait is left to the Python store.
 const PATIENCE: Duration = Duration::from_millis(400);
 const PAUSE: Duration = Duration::from_micros(300);
-const LONGEST_NAME: usize = 32_767;
 /// The most characters of a path, unless a setting of Windows allows more; and those of a temporary name.
 const LONGEST_PATH: usize = 259;
 const TEMPORARY: usize = 40;
@@ -478,7 +459,7 @@ fn removed(directory: BorrowedFd<'_>, file: BorrowedFd<'_>) -> Outcome<()> {
     changed(
         || set(file, DELETED_AT_ONCE, &3_u32),
         || {
-            let name = temporary_name()?;
+            let name = temporary_name(random)?;
             renamed(directory, file, &name, RENAMED, 0)?;
             set(file, DELETED, &1_u8)
         },
@@ -669,15 +650,6 @@ pub fn random() -> Outcome<u64> {
     ask("getrandom", Subject::Nothing)?;
     // the keys of a hash are the system's random numbers
     Ok(BuildHasher::hash_one(&RandomState::new(), 0))
-}
-
-/// The path of an open file; empty if it is not known.
-pub fn path_of(file: BorrowedFd<'_>) -> PathBuf {
-    let mut path = vec![0_u16; LONGEST_NAME];
-    // SAFETY: the call writes at most as many numbers as `path` has.
-    let length = unsafe { GetFinalPathNameByHandleW(file, path.as_mut_ptr(), path.len() as u32, 0) };
-    let path = path.get(..length as usize).unwrap_or_default();
-    PathBuf::from(OsString::from_wide(path))
 }
 
 /// Whether Windows takes the name of a file as it is: it is no device, and has nothing at its end that Windows drops.

@@ -197,5 +197,4 @@ unsafe extern "system" {
 unsafe extern "system" {
     pub fn LockFileEx(file: BorrowedHandle<'_>, flags: u32, zero: u32, low: u32, high: u32, start: *mut Start) -> i32;
     pub fn UnlockFileEx(file: BorrowedHandle<'_>, zero: u32, low: u32, high: u32, start: *mut Start) -> i32;
-    pub fn GetFinalPathNameByHandleW(file: BorrowedHandle<'_>, to: *mut u16, length: u32, flags: u32) -> u32;
 }
