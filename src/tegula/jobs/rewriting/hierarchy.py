@@ -102,38 +102,28 @@ class Job:
             raise
 
     def _check_rules(self, root: Group | Table) -> None:
-        """Check the rules before anything is written.
-
-        Each matches an array, options of codecs have values that they take, and shards are multiples of chunks.
-        """
-        layout = self._layout
-        match_rules(layout.rules, arrays_below(root, {}, implicit=True, strict=True))
-        self._check_codecs(root)
-        if not any(isinstance(value, (int, tuple)) and value is not True for value in layout.shards.values if value):
+        """Check before anything is written that rules match arrays, and that codecs' options and shards fit."""
+        match_rules(self._layout.rules, arrays_below(root, {}, implicit=True, strict=True))
+        self._check_codecs(arrays_below(root, {}, implicit=True, strict=True))
+        if not any(isinstance(each, (int, tuple)) and each and each is not True for each in self._layout.shards.values):
             return  # automatic ones are multiples of any chunks
         for name, source in arrays_below(root, {}, implicit=True, strict=True):
             try:
                 self._arrays.planned(source, tuple(map(range, source.shape)), name)
             except TegulaError as error:
-                if isinstance(error, MetadataError) and error.field == "shards":
+                if isinstance(error, MetadataError) and error.field == "shards":  # others when this array is converted
                     raise error.within(path=name) from None
-                # others are reported when this array is converted
 
-    def _check_codecs(self, root: Group | Table) -> None:
+    def _check_codecs(self, arrays: Iterator[tuple[str, Array]]) -> None:
         """Raise if the value of a codec's option is wrong for all arrays alike."""
-        found: MetadataError | None = None
-        if not any(self._layout.codecs.values):
-            return
-        for name, source in arrays_below(root, {}, implicit=True, strict=True):
+        found: TegulaError | None = None
+        for name, source in arrays if any(self._layout.codecs.values) else ():
             try:
                 self._arrays.prepared(source, name)
-                return
-            except MetadataError as error:
-                found = found or error
-                if found.field != error.field or not str(error.field).startswith("codecs."):
-                    return  # reported when this array is converted
-            except TegulaError:
-                return
+            except TegulaError as error:
+                if error.field == (found := found or error).field and str(error.field).startswith("codecs."):
+                    continue
+            return  # what is wrong with one array is reported when it is converted
         if found is not None:
             raise found
 
