@@ -180,7 +180,7 @@ mod tests {
     use super::*;
     use crate::memory::as_uninit_mut;
 
-    /// Of some sizes or counts those that are tried: few under Miri, which interprets each step.
+    /// Return the sizes or counts to test: every fifth under Miri, which interprets the code slowly.
     fn tried(all: &[usize]) -> impl Iterator<Item = usize> + '_ {
         all.iter().copied().step_by(if cfg!(miri) { 5 } else { 1 })
     }

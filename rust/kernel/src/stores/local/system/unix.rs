@@ -317,7 +317,7 @@ pub fn is_too_long(_base: &[u8], _key: &str) -> bool {
     false
 }
 
-/// Whether an error may be over after a while, because somebody has a file open.
+/// Whether a call failed because another process has the file open, so that it may succeed later.
 pub fn is_busy(_error: Errno) -> bool {
     false
 }

@@ -1,9 +1,8 @@
-//! What Windows has instead: handles, and the calls below those that programs usually make, which take names relative to an
-//! open directory.
+//! The system calls of Windows: those of ntdll, which open a file by its name in an open directory.
 //!
-//! Everybody may read, change, rename and delete the files that are open here. Names change at once (POSIX semantics:
-//! Windows 10 of 2017 or later); where the system does not offer that, a file that somebody has open can't be replaced, and
-//! one that is deleted gets another name first.
+//! Other processes may read, change, rename and delete the files that this module has open. Renames and deletions have POSIX
+//! semantics on Windows 10 since 2017. Elsewhere an open file can't be replaced, and `unlink` renames a file before it
+//! deletes it.
 
 mod native;
 
@@ -669,7 +668,7 @@ pub fn is_too_long(base: &[u8], key: &str) -> bool {
     base.len() + parent + (key.len() - parent).max(TEMPORARY) > LONGEST_PATH
 }
 
-/// Whether an error may be over after a while, because somebody has a file open.
+/// Whether a call failed because another process has the file open, so that it may succeed later.
 pub fn is_busy(error: Errno) -> bool {
     error.0 == libc::EBUSY
 }
