@@ -11,6 +11,7 @@ import numpy as np
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.metadata.data_types import EXTENDED, EXTENDED_DTYPES, MAX_ITEMSIZE, OBJECT, DataType, dtype_of_text
 from tegula.runtime.deferred import matcher
+from tegula.runtime.parsing import parse_expression
 
 __all__ = ["dtype_from_json", "dtype_from_text", "dtype_to_json", "dtype_to_text"]
 
@@ -139,7 +140,7 @@ def _literal(text: str) -> Any:
         deepest = max(deepest, depth)
     if deepest > _MAX_DEPTH:
         raise ValueError("it is nested too deeply")
-    value = ast.literal_eval(text)
+    value = ast.literal_eval(parse_expression(text))
     _check_fields(value)
     return value
 

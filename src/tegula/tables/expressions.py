@@ -16,6 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from tegula.errors import MetadataError, NotFoundError, TegulaError, UnsupportedError, brief
+from tegula.runtime.parsing import parse_expression
 from tegula.tables.precedence import check_precedence
 
 __all__ = ["FUNCTIONS", "REDUCTIONS", "Expression", "compile_expression", "compile_tree"]
@@ -130,7 +131,7 @@ def compile_expression(text: str) -> Expression:
     if len(text) > _MAX_LENGTH:
         raise MetadataError(f"an expression may have {_MAX_LENGTH} characters, not {len(text)}", field="expression")
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        tree = parse_expression(text.strip())
     except (SyntaxError, ValueError) as error:
         reason = error.msg if isinstance(error, SyntaxError) else error
         raise MetadataError(f"{text!r:.80} is not an expression: {reason}", field="expression") from None
@@ -146,7 +147,7 @@ def compile_tree(tree: ast.expr, text: str) -> Expression:
 
     Examples
     --------
-    >>> compile_tree(ast.parse("2 * a", mode="eval").body, "2 * a").names
+    >>> compile_tree(parse_expression("2 * a"), "2 * a").names
     ('a',)
     """
     try:
@@ -241,7 +242,7 @@ def _terms_of(node: ast.BinOp) -> tuple[ast.expr, list[tuple[ast.operator, ast.e
 
     Examples
     --------
-    >>> first, others = _terms_of(ast.parse("a + b - c * d", mode="eval").body)
+    >>> first, others = _terms_of(parse_expression("a + b - c * d"))
     >>> first.id, [ast.unparse(operand) for _, operand in others]
     ('a', ['b', 'c * d'])
     """

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tegula.bcolz.errors import NotInstalledError
 from tegula.errors import MetadataError, TegulaError, UnsupportedError
 from tegula.runtime.optional import library
+from tegula.runtime.parsing import parse_expression
 from tegula.tables.expressions import REDUCTIONS, Expression, compile_tree
 
 __all__ = ["blocks_of", "dask_array", "lazy_result"]
@@ -70,7 +71,7 @@ def lazy_result(expression: Expression, text: str, variables: Mapping[str, Any],
         if not expression.reduces:
             return _by_blocks(da, expression, operands)
         replacer = _ReductionReplacer(da, operands)
-        tree = replacer.visit(ast.parse(text.strip(), mode="eval").body)
+        tree = replacer.visit(parse_expression(text.strip()))
         return _by_blocks(da, _compiled(tree), replacer.operands)
     except TegulaError:
         raise

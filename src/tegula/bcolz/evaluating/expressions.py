@@ -21,6 +21,7 @@ from tegula.bcolz.errors import NotImplementedHereError
 from tegula.bcolz.evaluating.dask import blocks_of, dask_array, lazy_result
 from tegula.bcolz.parameters import Engine, checked_flavor, checked_vm, defaults
 from tegula.errors import MetadataError, SelectionError, TegulaError
+from tegula.runtime.parsing import parse_expression
 from tegula.tables.expressions import REDUCTIONS, Expression, compile_expression, compile_tree
 
 __all__ = ["eval", "evaluate", "mask_of", "scope_of_table"]
@@ -132,8 +133,8 @@ def evaluate(
         return _unpacked(_computed(expression, variables, engine))
     # Python's sum of a 2-d array adds up rows, unlike that of NumPy
     if engine != "numexpr" and expression.reduces and max(map(np.ndim, variables.values())) > 1:
-        text = ast.unparse(_AlongFirstAxis().visit(ast.parse(text.strip(), mode="eval")))
-        expression = compile_tree(ast.parse(text, mode="eval").body, text)
+        text = ast.unparse(_AlongFirstAxis().visit(parse_expression(text.strip())))
+        expression = compile_tree(parse_expression(text), text)
     # with dask: a graph of blocks, computed some at a time
     rows = blen or _block_length(variables)
     if engine == "dask":
@@ -198,7 +199,7 @@ def _widened(expression: Expression, values: Mapping[str, Any]) -> Mapping[str, 
 
 @lru_cache(maxsize=64)
 def _numbers(text: str) -> list[Any]:
-    nodes = ast.walk(ast.parse(text.strip(), mode="eval"))
+    nodes = ast.walk(parse_expression(text.strip()))
     return [node.value for node in nodes if isinstance(node, ast.Constant)]
 
 
@@ -207,7 +208,7 @@ def _combining(expression: Expression, text: str) -> np.ufunc | None:
     combine = _COMBINE.get(expression.reduction or "")
     if combine is None:
         return None
-    calls = [node for node in ast.walk(ast.parse(text.strip(), mode="eval")) if isinstance(node, ast.Call)]
+    calls = [node for node in ast.walk(parse_expression(text.strip())) if isinstance(node, ast.Call)]
     reduction, *others = [call for call in calls if ast.unparse(call.func).rpartition(".")[2] in REDUCTIONS]
     axes = [*reduction.args[1:], *(keyword.value for keyword in reduction.keywords)]
     rowwise = not all(isinstance(axis, ast.Constant) and axis.value in (None, 0) for axis in axes)

@@ -15,6 +15,7 @@ from typing import Any, Final
 from tegula import config
 from tegula.errors import ConflictError, MetadataError
 from tegula.runtime.deferred import after_fork
+from tegula.runtime.parsing import parse_expression
 from tegula.runtime.threads import in_threads
 from tegula.stores.arguments import ABSENT, ByteRange, BytesLike, Generation, changed, check_key, clip_range
 from tegula.stores.cache.disk import DiskCache
@@ -259,7 +260,7 @@ class CachedStore(WrappingStore):
     def _read_state(self, key: str) -> tuple[Generation, float] | None:
         raw = self._disk.get(self._state(key))
         try:
-            state: Any = None if raw is None else literal_eval(raw.decode())
+            state: Any = None if raw is None else literal_eval(parse_expression(raw.decode()))
             return None if state is None else (self.store.generation_of(state[0]), float(state[1]))
         except (ValueError, SyntaxError, TypeError, LookupError):
             return None

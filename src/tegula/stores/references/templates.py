@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from tegula.config.budget import Budget
 from tegula.errors import StoreError
+from tegula.runtime.parsing import parse_expression
 
 __all__ = ["Generator", "render"]
 
@@ -132,7 +133,7 @@ class _Expression:
             if len(self._text) > _LONGEST:
                 raise ValueError(f"it has more than {_LONGEST} characters")
             scope.budget.spend(_PARSE + _CHARACTER * len(self._text), _WORK)
-            self._tree = ast.parse(self._text, mode="eval").body
+            self._tree = parse_expression(self._text)
         return self._tree
 
 
