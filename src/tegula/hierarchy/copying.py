@@ -222,9 +222,9 @@ def delete(target: TargetLike, *, path: str = "", storage_options: Mapping[str, 
 
     Members are deleted before their group, and the documents of an array before its chunks. So an
     interruption leaves no array with missing chunks, and the same call deletes the rest. A node whose documents can't
-    be read is deleted, too. Of a folder that is no node itself only its members are deleted, which a group lists, not
-    other files; so an interruption there may leave chunks of the array that was being deleted. A symbolic link is
-    deleted, not what it leads to; one that is the store itself is refused.
+    be read is deleted, too. A folder without a document of its own loses the nodes below it and keeps other files; so
+    an interruption there may leave chunks of the array that was being deleted. A symbolic link is deleted, not what it
+    leads to; one that is the store itself is refused.
 
     Parameters
     ----------
