@@ -51,7 +51,7 @@ def azure_server() -> Iterator[Azurite]:
 
 @pytest.fixture(scope="session")
 def rclone_server() -> Iterator[Rclone]:
-    """Another server that speaks S3, which checks signatures; needs Go to be installed."""
+    """Another server that speaks S3, which checks signatures."""
     with start_installed(Rclone) as server:
         yield server
 

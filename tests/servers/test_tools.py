@@ -25,7 +25,7 @@ def test_what_can_not_be_installed_is_named_and_left_out(
 ) -> None:
     managers = tmp_path / "bin"
     managers.mkdir()
-    for name in ("npm", "go") if script else ():
+    for name in ("npm", "pip") if script else ():
         (managers / name).write_text(f"#!/bin/sh\n{script}\n")
         (managers / name).chmod(0o755)
     monkeypatch.setenv("TEGULA_SERVERS", str(tmp_path / "new"))
@@ -34,5 +34,5 @@ def test_what_can_not_be_installed_is_named_and_left_out(
     tools.install()
     printed = capsys.readouterr().out
     assert "azurite-blob is missing: npm" in printed
-    assert "rclone is missing: go" in printed
+    assert "rclone is missing: pip" in printed
     assert [*(tmp_path / "new").iterdir()] == []
