@@ -158,11 +158,12 @@ def main() -> None:
             wall, cpu = (median(pair[number] for pair in found) for number in (0, 1))
             best, least = (median(pair[number] for pair in rates["nginx"]) for number in (0, 1))
             print(f"{server:18} {wall:8.0f} {cpu:8.0f} chunks/s, {wall / best:.2f} {cpu / least:.2f} of nginx")
-        for kind in ("passed", "repacked", "encoded"):
-            script = root / f"{kind}.lua"
-            script.write_text(REQUESTS.format(count=NUMBER, path=""), encoding="ascii")
-            reads = plain_reads(root / kind, given.seconds)
-            command = [sys.executable, "-m", "tegula", "serve", str(root / kind), "--port", "9304"]
+        for kind in ("passed", "repacked", "encoded", "cast"):
+            script, path = root / f"{kind}.lua", "/as/float32" if kind == "cast" else ""
+            script.write_text(REQUESTS.format(count=NUMBER, path=path), encoding="ascii")
+            stored = root / ("passed" if kind == "cast" else kind)
+            reads = plain_reads(stored, given.seconds)
+            command = [sys.executable, "-m", "tegula", "serve", str(stored), "--port", "9304"]
             with running(command, "http://127.0.0.1:9304/zarr.json") as process:
                 served, cpu = rate(process, "http://127.0.0.1:9304", script, given.clients, given.seconds)
                 print(f"{kind:18} {served:8.0f} {cpu:8.0f} chunks/s, {peak(process):.0f} MB; plain reads {reads:8.0f}")

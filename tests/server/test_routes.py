@@ -2,6 +2,7 @@
 
 import csv
 import io
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.server.asking import ask
+from tests.server.test_consistency import Client
 
 import tegula
 from tegula.server import extracting, facts, pages
-from tegula.server.application import Application
-from tegula.server.content import Content, Document
+from tegula.server.content import Content
+from tegula.zarr3_view.nodes import ShownArray
 
 pytestmark = pytest.mark.once(executors="both")
 
@@ -284,21 +286,41 @@ def test_a_path_that_begins_with_a_slash_is_below_the_node() -> None:
     assert np.load(io.BytesIO(answer.body)).tolist() == [3, 4, 5]
 
 
-def test_small_chunks_that_need_a_container_are_answered_at_once() -> None:
-    array = tegula.create_array({}, data=np.arange(130.0), chunks=60, format="bcolz")
-    application = Application(array, None, allow_origins=(), allow_hosts=("h",))
-    headers = [(b"host", b"h")]
-    assert application.quick("/c/0", headers, None) is None  # the documents have not been looked at
-    document = application.content.find("zarr.json")
-    assert isinstance(document, Document)
-    shown = {"zarr.json": document.value}
-    for number in range(3):
-        assert application.content.find(f"c/{number}") is not None
-        application._slow_until = 0.0
-        reply = application.quick(f"/c/{number}", headers, None)
+QUANTIZE = {"name": "numcodecs.quantize", "configuration": {"digits": 3, "dtype": "<f8", "astype": "<f4"}}
+
+
+@pytest.mark.parametrize("below", ["", "as/float32/"])
+@pytest.mark.parametrize("options", [{"format": "bcolz"}, {"format": "zarr2", "codecs": [QUANTIZE]}])
+def test_small_chunks_are_converted_at_once(options: dict[str, Any], below: str) -> None:
+    array = tegula.create_array({}, data=np.arange(130.0), chunks=60, **options)
+    client = Client(array)
+    headers, quick = [(b"host", b"x")], client.application.quick
+    assert quick(f"/{below}c/0", headers, None) is None  # the documents have not been looked at
+    shown = {name: client.ask(f"/{below}{name}").body for name in ("zarr.json", "c/0")}
+    for name in ("c/0", "c/1", "c/2"):
+        client.application._slow_until = 0.0
+        reply = quick(f"/{below}{name}", headers, None)
         assert reply is not None
-        shown[f"c/{number}"] = reply.body
+        assert reply.body == shown.setdefault(name, reply.body)
     assert np.array_equal(tegula.open(shown)[...], np.arange(130.0))
     array.append([7.0] * 60)
-    application._slow_until = 0.0
-    assert application.quick("/c/0", headers, None) is None
+    client.application._slow_until = 0.0
+    assert quick(f"/{below}c/0", headers, None) is None
+
+
+def test_chunks_that_take_long_are_left_to_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Client(tegula.create_array({}, data=np.arange(9.0), chunks=3, format="zarr2", codecs=[QUANTIZE]))
+    whole = client.ask("/c/0")
+    show = ShownArray.show
+
+    def slow(self: ShownArray, *args: Any, **kwargs: Any) -> bytes:
+        until = time.process_time() + 0.02
+        while time.process_time() < until:
+            pass
+        return show(self, *args, **kwargs)
+
+    monkeypatch.setattr(ShownArray, "show", slow)
+    headers = [(b"host", b"x")]
+    assert client.application.quick("/c/1", headers, None) is not None
+    assert client.application.quick("/c/2", headers, None) is None
+    assert client.ask("/c/0") == whole

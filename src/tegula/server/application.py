@@ -28,7 +28,7 @@ __all__ = ["Application"]
 
 _EXPOSED_HEADERS: Final = ("Content-Range", "ETag", "Content-Length", "Accept-Ranges")
 _ALLOWED_HEADERS: Final = ("Range", "If-Match", "If-None-Match", "If-Range", "Authorization")
-_SPECIAL: Final = ("/-/", "/as/")
+_SPECIAL: Final = "/-/"
 _PUBLIC: Final = "/-/page/"
 _CONTEXT: Final = re.compile(r"/[A-Za-z0-9._~%@/-]+").fullmatch
 _SLOW: Final = 0.005  # seconds: if a read takes longer, reads are left to threads for a while
@@ -62,11 +62,11 @@ class Application:
         self, node: Any, token: str | None, *, allow_origins: tuple[str, ...], allow_hosts: tuple[str, ...]
     ) -> None:
         self.content = Content(node)
-        self._values = Values(self.content, "no-cache" if token is None else "private, no-cache")
         self._token = token
         self._hosts = allow_hosts
         self._requests, self._is_remote = node.store.concurrency, node.store.is_remote
-        self._routes = Routes(self.content, self._values)
+        values = Values(self.content, "no-cache" if token is None else "private, no-cache")
+        self._routes = Routes(self.content, values)
         self._slow_until = 0.0
         self.refused: Callable[[str], None] = lambda _: None
         self._refused: set[str] = set()
@@ -166,16 +166,16 @@ class Application:
             return None
         if self._token is not None and self._admission(b"", request_headers, server) != "cookie":
             return None
-        start, waits = time.monotonic(), _waits()
-        key = target[1:]
+        start, before = time.monotonic(), _usage()
         try:
-            value = self.content.find_known(key)
-            reply = None if value is None else self._values.answer("GET", request_headers, key, value)
+            reply = self._routes.quick(target[1:], request_headers)
         except TegulaError:
             return None  # the usual way reports the error
         now = time.monotonic()
-        if now - start > _SLOW and _waits() != waits:
-            self._slow_until = now + _SLOW_SECONDS
+        if now - start > _SLOW:
+            waits, seconds = _usage()
+            if waits != before[0] or seconds - before[1] > _SLOW:
+                self._slow_until = now + _SLOW_SECONDS
         if reply is None or reply.status == 404 or reply.blocks is not None:
             return None
         reply.headers["vary"] = "Origin"
@@ -188,13 +188,14 @@ class Application:
         return parts[-1] if parts else None
 
 
-def _waits() -> int:
-    """Return how often this thread has waited, for example for a disk; preemption by the system does not count.
+def _usage() -> tuple[int, float]:
+    """Return how often this thread has waited, for example for a disk, and its seconds of processor time.
 
-    If the system does not count that, every call returns another number.
+    Preemption by the system does not count as waiting. If the system does not count waits, every call returns another
+    number.
     """
     if _USAGE is None:
-        return time.monotonic_ns()
+        return time.monotonic_ns(), 0.0
     usage, thread = _USAGE
-    switches: int = usage(thread).ru_nvcsw
-    return switches
+    used = usage(thread)
+    return used.ru_nvcsw, used.ru_utime + used.ru_stime

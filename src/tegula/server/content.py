@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from hashlib import blake2b
 from itertools import islice
 from math import prod
 from typing import Any, Final, TypeVar
@@ -39,7 +38,7 @@ _MOST_SECONDS: Final = 5.0
 _LIFETIME: Final = 2.0  # seconds to keep generated consolidated metadata, or five times as long as it took
 _MOST_CASTS: Final = 256
 _LEAST: Final = 2**16  # bytes of memory that any work takes
-_SMALL: Final = 2**18  # bytes of a chunk that is given another container without a thread of its own
+_SMALL: Final = 2**18  # bytes of a chunk that is converted without a thread of its own
 _CHUNK: Final = re.compile(r"(?:(.+)/)?(c(?:/[0-9]+)*)").fullmatch
 CAST_PREFIX: Final = "as/"
 """The first part of paths of cast elements."""
@@ -222,26 +221,33 @@ class Content:
                 raise
             return None
 
-    def find_known(self, key: str) -> StoredValue | ComputedValue | None:
-        """Return a chunk that is passed on, or is small and need not be decoded, if its array is known already."""
+    def find_known(self, key: str, to: str | None = None) -> StoredValue | ComputedValue | None:
+        """Return a chunk that is passed on, or is small enough to be converted at once, if its array is known."""
         match = _CHUNK(key)
         array = None if match is None else self.view.known_array(match[1] or "")
-        if match is None or array is None or not (array.is_passed_on or self._is_moved_at_once(array)):
+        if match is None or array is None:
             return None
-        coords = array.coords(match[2])
+        if to is not None:
+            cast = self._casts.get((array.path, to))
+            known = cast is not None and cast.array.metadata == array.metadata
+            return self._cast_value(array, cast, match[2]) if cast and known and self._is_quick(array) else None
+        coords = array.coords(match[2]) if array.is_passed_on or self._is_quick(array) else None
         stored = "" if coords is None else array.key(coords)
         if coords is None or not stored:
             return None
         return StoredValue(stored) if array.is_passed_on else self._converted(array, coords, stored)
 
-    def _is_moved_at_once(self, array: ShownArray) -> bool:
-        return array.is_moved and array.stored.chunk_nbytes <= _SMALL and array in self._watches
+    def _is_quick(self, array: ShownArray) -> bool:
+        """Return whether the chunks of an array are converted without a thread of their own."""
+        stored = array.stored
+        return array in self._watches and stored.chain.sharding is None and stored.chunk_nbytes <= _SMALL
 
     def _converted(self, array: ShownArray, coords: tuple[int, ...], stored: str) -> ComputedValue:
         """Return a chunk that is converted: it may be decoded, padded if it ends with the array, and encoded."""
         cost = 2 * decoding_cost(array.stored) + _LEAST
-        mark, check, kept = _digest(array), self._checking(array), not self._is_moved_at_once(array)
-        return ComputedValue(stored, mark, cost, lambda data: array.show(data, coords), True, check, kept)
+        kept = not (array.is_moved and self._is_quick(array))
+        show = partial(array.show, coords=coords)
+        return ComputedValue(stored, array.digest, cost, show, True, self._checking(array), kept)
 
     def _find(self, key: str, to: str | None) -> StoredValue | ComputedValue | Document | None:
         path, _, name = key.rpartition("/")
@@ -334,14 +340,18 @@ class Content:
             path, inner = inner[:-2], "c"
         node = self.view.array_at(path)
         cast = None if node is None else self._cast(node, to)
-        coords = None if cast is None else cast.coords(inner)
-        if node is None or cast is None or coords is None or not (stored := node.place_of(cast.stored_key(coords))):
+        return None if node is None or cast is None else self._cast_value(node, cast, inner)
+
+    def _cast_value(self, node: ShownArray, cast: CastArray, inner: str) -> ComputedValue | None:
+        coords = cast.coords(inner)
+        if coords is None or not (stored := node.place_of(cast.stored_key(coords))):
             return None
-        mark, chunk_coords, needs_value = _digest(node, to), coords, cast.is_read_whole
+        needs_value = cast.is_read_whole
 
         def make(data: bytes) -> bytes:
-            return cast.chunk(chunk_coords, data if needs_value else None)
+            return cast.chunk(coords, data if needs_value else None)
 
+        mark = node.digest + cast.name.encode()
         return ComputedValue(stored, mark, _cast_cost(cast), make, needs_value, self._checking(node))
 
     # --- consolidated metadata
@@ -432,9 +442,3 @@ def _cast_cost(cast: CastArray) -> int:
     decoding = decoding_cost(cast.array.stored)
     cast_nbytes = prod(cast.described.grid.largest_chunk()) * cast.dtype.itemsize
     return max(decoding, decoding // 2 + cast_nbytes, 3 * cast_nbytes) + _LEAST
-
-
-def _digest(array: ShownArray, to: str = "") -> bytes:
-    """Return a mark of all that a shown chunk depends on beside the stored one."""
-    documents = sorted(array.metadata.documents.items())
-    return blake2b(repr((documents, array.document, to)).encode(), digest_size=16).digest()

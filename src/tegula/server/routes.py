@@ -129,6 +129,17 @@ class Routes:
         key, to = split_cast(request.path, is_reserved)
         return await self._value(request, key, to)
 
+    def quick(self, path: str, headers: Mapping[str, str]) -> Reply | None:
+        """Return the answer to GET for a chunk that is read without waiting, else ``None``."""
+        reserved = False
+        if path.startswith(CAST_PREFIX):
+            until, reserved = self._has_as
+            if time.monotonic() >= until:
+                return None  # whether there is a member "as" is not known
+        key, to = split_cast(path, reserved)
+        value = self.content.find_known(key, to)
+        return None if value is None else self._values.answer("GET", headers, _name(key, to), value)
+
     async def _consistent(self, request: Request, plan: Callable[[], T | Work[T]]) -> T:
         """Return the result of a plan, or of the work that it returns; every answer is made here.
 
@@ -177,8 +188,7 @@ class Routes:
         value = self.content.find(key, to)
         if value is None:
             return None
-        name = key if to is None else f"{to}:{key}"
-        answer = partial(self._values.answer, request.method, request.headers, name, value)
+        answer = partial(self._values.answer, request.method, request.headers, _name(key, to), value)
         return Work(value.cost, answer) if isinstance(value, ComputedValue) else answer()
 
     async def _reserves_as(self) -> bool:
@@ -282,6 +292,11 @@ class Routes:
         "values": _download,
         "as": _as,
     }
+
+
+def _name(key: str, to: str | None) -> str:
+    """Return the name under which the value of a key, cast or not, is cached."""
+    return key if to is None else f"{to}:{key}"
 
 
 def _most_bytes() -> int:

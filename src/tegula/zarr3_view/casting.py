@@ -26,6 +26,7 @@ from tegula.metadata.data_types import EXTENDED_DTYPES, DataType
 from tegula.metadata.masks import with_mask
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec
 from tegula.stores import MemoryStore
+from tegula.zarr3_view.nodes import quick_compressors
 
 __all__ = ["CASTS", "PARTS", "CastArray", "cast", "suggested_cast"]
 
@@ -49,7 +50,6 @@ _SECONDS: Final = {
 }  # fmt: skip
 _PIECE: Final = 2**20  # elements that are cast at once
 _SMALL: Final = 2**24  # bytes of a chunk that is read at once
-_LEVEL: Final = 1  # compression level of chunks, each of which is encoded for one reply
 
 
 def cast(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -164,6 +164,7 @@ class CastArray:
 
     def __init__(self, array: Array, name: str) -> None:
         self.array = array
+        self.name = name
         self.dtype, self._convert = _conversion(array, name)
         self.described = _described(array, self.dtype, self._convert)
         self.document: bytes = _ZARR3.serialize(self.described)["zarr.json"]
@@ -299,14 +300,14 @@ def _described(
     fill = convert(array.stored.fill.reshape(1)).reshape(())
     if dtype.kind == "f" and np.isnan(fill):
         fill = np.array(np.nan, dtype)  # without a payload, which few programs know how to read
-    codecs = [CodecSpec("bytes", {"endian": "little"}), CodecSpec("zstd", {"level": _LEVEL, "checksum": False})]
+    codecs = (CodecSpec("bytes", {"endian": "little"}), *quick_compressors(DataType(dtype)))
     return _ZARR3.adapt(
         replace(
             metadata,
             data_type=DataType(dtype),
             grid=_plain_grid(metadata) if sharding is None else regular_grid(sharding.inner_shape),
             keys=default_keys(),
-            codecs=tuple(codecs),
+            codecs=codecs,
             fill_value=fill,
             attributes=_with_units(metadata),
             format=_ZARR3.name,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
+from hashlib import blake2b
 from typing import Any, Final
 
 import numpy as np
@@ -15,12 +16,13 @@ from tegula.codecs.serializers.n5 import N5Block, read_header
 from tegula.errors import TegulaError, UnsupportedError
 from tegula.formats import find_format
 from tegula.formats.layout import portable, without_blocks
+from tegula.metadata.data_types import DataType
 from tegula.metadata.masks import with_mask
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
 from tegula.stores import Store
 from tegula.stores.capabilities import stored_key
 
-__all__ = ["DOCUMENT", "ShownArray", "ShownGroup", "describe", "documents_of"]
+__all__ = ["DOCUMENT", "ShownArray", "ShownGroup", "describe", "documents_of", "quick_compressors"]
 
 DOCUMENT: Final = "zarr.json"
 _ZARR3 = find_format("zarr3")
@@ -70,7 +72,18 @@ def describe(metadata: ArrayMetadata) -> ArrayMetadata:
     if metadata.data_type.variable == "object":
         raise UnsupportedError("Zarr v3 has no data type for Python objects", codec=unknown[0].name)
     kept = [codec for codec in draft.codecs if codec.name in ("bytes", "transpose")]
-    return _ZARR3.adapt(replace(draft, codecs=(*kept, *_ZARR3.compressors)))
+    return _ZARR3.adapt(replace(draft, codecs=(*kept, *quick_compressors(metadata.data_type))))
+
+
+def quick_compressors(data_type: DataType) -> tuple[CodecSpec, ...]:
+    """Return the compressors of chunks that are encoded for one reader: what encodes and decodes fastest."""
+    if data_type.variable:
+        return _ZARR3.compressors
+    typesize = data_type.numpy.itemsize
+    shuffle = "shuffle" if 1 < typesize < 256 else "noshuffle"
+    return (
+        CodecSpec("blosc", {"cname": "lz4", "clevel": 5, "shuffle": shuffle, "typesize": typesize, "blocksize": 0}),
+    )
 
 
 def _is_known(codec: CodecSpec) -> bool:
@@ -170,6 +183,12 @@ class ShownArray:
     def _target(self) -> Any:
         """The codecs of the shown chunks."""
         return engine.stored_array(self._store, self.path, self.described, document="").chain
+
+    @cached_property
+    def digest(self) -> bytes:
+        """A mark of all that a shown chunk depends on beside the stored one."""
+        documents = sorted(self.metadata.documents.items())
+        return blake2b(repr((documents, self.document)).encode(), digest_size=16).digest()
 
     @cached_property
     def is_passed_on(self) -> bool:
