@@ -65,7 +65,7 @@ def arrays(node: Any) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def server(unpacked: Path) -> Iterator[Any]:
     # nodes of any format lie below this group; none is a member of it, and each is found by its path
-    with tegula.serve(tegula.create_group(unpacked), port=0) as running:
+    with tegula.serve(tegula.open_group(unpacked, "a"), port=0) as running:
         yield running
 
 
