@@ -157,7 +157,8 @@ def test_a_replaced_or_shortened_array_is_not_written(store: Any, kernel: Any, e
 
 def test_errors_of_a_write_name_the_array_and_the_chunk(kernel: Any, tmp_path: Path) -> None:
     array = new_array(tmp_path / "a")
-    (tmp_path / "a" / "c" / "0" / "0").mkdir(parents=True)
+    (tmp_path / "a" / "c" / "0" / "0" / "0").mkdir(parents=True)
+    (tmp_path / "a" / "c" / "0" / "0" / "0" / "file").touch()
     with config.configure(executor="kernel"), pytest.raises(tegula.StoreError) as caught:
         array[:10, :10] = np.ones((10, 10), "i4")
     assert caught.value.path

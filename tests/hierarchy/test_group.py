@@ -623,6 +623,25 @@ def test_new_array_hides_leftovers_of_an_interrupted_deletion(format: str, tmp_p
     assert not group.create_array("a", shape=6, dtype="i8", overwrite=True)[...].any()
 
 
+@pytest.mark.parametrize(
+    "options", [{"format": "zarr3"}, {"format": "zarr2", "chunk_key_encoding": "/"}, {"format": "n5"}]
+)
+@pytest.mark.parametrize("shapes", [((4, 4), 4), (4, (4, 4)), ((2, 2, 2), (2, 2))])
+def test_chunks_of_a_killed_deletion_stand_in_no_way(shapes: Any, options: dict[str, Any], tmp_path: Path) -> None:
+    """A chunk of an array of other dimensions is where the new one needs a directory or a file."""
+    old, new = (np.ones(shape, "i4") for shape in shapes)
+    group = tegula.create_group(tmp_path, format=options["format"])
+    array = group.create_array("a", data=old, chunks=1, **options)
+    for key in array.metadata.documents:
+        group.store.delete(f"a/{key}")
+    with pytest.raises(AlreadyExistsError, match="overwrite"):
+        group.create_array("a", data=new, chunks=1, **options)
+    array = group.create_array("a", shape=new.shape, dtype="i4", chunks=1, overwrite=True, **options)
+    assert not array[...].any()
+    array[...] = new
+    assert np.array_equal(array[...], new)
+
+
 def test_a_store_error_does_not_drop_members() -> None:
     store = FaultyStore(MemoryStore())
     group = tegula.create_group(store)

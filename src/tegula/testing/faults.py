@@ -207,7 +207,7 @@ class FaultyStore(WrappingStore):
                 if fault.concerns(operation, key, conditional):
                     number = count() - fault.skip
                     if number >= 0 and (fault.times is None or number < fault.times):
-                        self.struck += 1
+                        self.struck += not fault.done
                         return fault
         return None
 
@@ -218,7 +218,9 @@ class FaultyStore(WrappingStore):
         if not fault.done:
             self._strike(fault, operation, key)
             return work()
-        found = work()
+        found = work()  # if it fails, the fault does not strike
+        with self._lock:
+            self.struck += 1
         self._strike(fault, operation, key)
         return found
 

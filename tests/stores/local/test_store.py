@@ -248,6 +248,31 @@ def test_a_directory_is_no_value_and_says_so(store):
     assert store.get("a/b") == b"1"
 
 
+@pytest.mark.parametrize("options", [{}, {"if_generation": ABSENT}])
+def test_a_value_replaces_directories_without_files(store, options):
+    # a deletion that was killed leaves them
+    os.makedirs(os.path.join(store.root, "a/b/c/d"))
+    os.makedirs(os.path.join(store.root, "a/b/e"))
+    assert store.get("a/b") is None
+    assert store.blocked_by("a/b") is None
+    store.set("a/b", b"1", **options)
+    assert store.get("a/b") == b"1"
+    assert files(store.root) == ["a", "a/b"]
+
+
+@pytest.mark.parametrize("executor", ["auto", "reference"])
+@pytest.mark.parametrize("format", ["zarr1", "zarr2", "zarr3", "n5"])
+def test_chunks_replace_directories_without_files(format, executor, tmp_path):
+    with config.configure(executor=executor):
+        array = tegula.create_array(tmp_path, shape=4, chunks=2, dtype="i4", format=format)
+        key = array.stored.key((1,))
+        (tmp_path / key / "0/1").mkdir(parents=True)
+        assert not array[...].any()
+        array[:3] = [1, 2, 3]
+        assert array[...].tolist() == [1, 2, 3, 0]
+        assert (tmp_path / key).is_file()
+
+
 def test_a_change_of_a_value_that_is_gone_makes_no_directory(store):
     generation = store.set("a/b/c", b"1")
     shutil.rmtree(store.root)

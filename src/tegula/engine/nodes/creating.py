@@ -7,9 +7,10 @@ documents contain.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from itertools import accumulate, chain
 from typing import Any, TypeVar
 
 from tegula.engine.concurrency.retries import back_off
@@ -27,7 +28,7 @@ from tegula.errors import AlreadyExistsError, MetadataError, TegulaError
 from tegula.formats import Format, find_format
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import Store
-from tegula.stores.capabilities import EmptyDirectories
+from tegula.stores.capabilities import BlockedKeys, EmptyDirectories
 
 __all__ = [
     "check_path",
@@ -227,7 +228,7 @@ def create_node(
         delete_occupant(store, path, replacement.there)
     for attempt in range(_RETRIES):
         if array is not None and overwrite and not vacant:
-            delete_keys(store, [key for _, key in array.stored_chunks()])  # leftovers of an array without documents
+            delete_keys(store, [*_strays(array)])  # leftovers of an array without documents
         try:
             return _write_node(store, path, fmt, final, draft, folder)
         except AlreadyExistsError:  # another creator was faster
@@ -317,11 +318,27 @@ def _is_taken(store: Store, path: str) -> bool:
 
 
 def _has_strays(array: StoredArray) -> bool:
-    """Return whether values are stored under the keys of a new array's chunks, as left by a deletion that was killed.
+    """Return whether a new array would meet old chunks, as left by a deletion that was killed.
 
     Dense arrays write every chunk, so old chunks do not matter. Memory stores and mappings are not searched, since they
     would have to visit all their keys.
     """
-    if array.metadata.dense or array.store.in_memory:
-        return False
-    return next(array.stored_chunks(), None) is not None
+    return not (array.metadata.dense or array.store.in_memory) and next(_strays(array), None) is not None
+
+
+def _strays(array: StoredArray) -> Iterator[str]:
+    """Yield the keys of old chunks that a new array would read as its own.
+
+    In a tree of directories these are also the chunks of an array with another number of dimensions, which stand where
+    the new one needs a file or a directory.
+    """
+    if not (isinstance(array.store, BlockedKeys) and array.store.listable):
+        yield from (key for _, key in array.stored_chunks())
+        return
+    keys, ndim = array.metadata.keys, array.metadata.ndim
+    for key in array.store.list_prefix(array.chunk_prefix):
+        name = key[len(array.prefix) :]
+        above = accumulate(name.split("/"), "{}/{}".format)  # with the name itself
+        below = (name + "/0" * number for number in range(1, ndim + 1))
+        if any(keys.decode(other, ndim) is not None for other in chain(above, below)):
+            yield key

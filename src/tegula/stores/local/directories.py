@@ -49,6 +49,7 @@ __all__ = [
     "sweep",
     "sync_directory",
     "temporary_directory",
+    "vacate",
 ]
 
 _OPEN_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
@@ -515,6 +516,21 @@ def sweep(path: str, directory: Directory) -> None:
     note_swept(path)
     with suppress(OSError):
         directory.reclaim()
+
+
+def vacate(root: Root, key: str) -> bool:
+    """Remove a directory in the place of a value if no file lies below it; return whether it is gone.
+
+    A deletion that was killed leaves such directories.
+    """
+    path = root.base + key
+    if os.path.islink(path) or not os.path.isdir(path):
+        return False
+    for folder, _, _ in os.walk(path, topdown=False):
+        if not remove_directory(folder):
+            return False
+        root.forget(folder[len(root.base) :].replace(os.sep, "/"))
+    return not os.path.lexists(path)
 
 
 def prune(root: Root, name: str) -> None:

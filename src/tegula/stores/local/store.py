@@ -43,7 +43,7 @@ from tegula.stores.capabilities import (
 from tegula.stores.interface import Store
 from tegula.stores.local import kernel as kernels
 from tegula.stores.local import root as roots
-from tegula.stores.local.directories import SWEPT, Directory, make_directories, note_swept, prune, sweep
+from tegula.stores.local.directories import SWEPT, Directory, make_directories, note_swept, prune, sweep, vacate
 from tegula.stores.local.generations import generation_of, state_of
 from tegula.stores.local.kernel import kernel_in_use, with_one_of
 from tegula.stores.local.open_files import Contents, FileLock, Held, OpenFile, read_at, real_path
@@ -303,7 +303,7 @@ class LocalStore(
         return self.size(key) is not None
 
     def blocked_by(self, key: str) -> str | None:
-        """Describe a directory, or another spelling of `key`, in the place of `key`; ``None`` if there is neither."""
+        """Describe a directory with files, or another spelling of `key`, in its place; ``None`` if there is neither."""
         self._root.check(key)
         try:
             if self.size(key) is not None:
@@ -312,7 +312,8 @@ class LocalStore(
                 twin = self._root.twin(key) if self._root.ignores_case is not False else None
             if twin is not None:
                 return f"{twin!r} differs from a stored name only in its spelling"
-            return f"{self._root.base}{key} is a directory" if os.path.isdir(self._root.base + key) else None
+            holds = os.path.isdir(self._root.base + key) and next(self.list_prefix(f"{key}/"), None) is not None
+            return f"{self._root.base}{key} is a directory" if holds else None
         except StoreError as error:
             code = error.__cause__.errno if isinstance(error.__cause__, OSError) else None
             if code not in (None, errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
@@ -342,9 +343,8 @@ class LocalStore(
                             if made is not None:
                                 return made
                         return self._replace(path, name, contents, if_generation)  # what is unusual
-                    except FileNotFoundError:
-                        # Another process may remove the directory while it is still empty.
-                        self._root.forget(parent)
+                    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+                        self._make_way(key, error)
                 if if_generation not in (None, ABSENT):
                     raise ConflictError("the value has been deleted since it was read", key=key)
                 self._make_directory(parent)
@@ -403,6 +403,13 @@ class LocalStore(
             if real_path(path) not in SWEPT:
                 sweep(path, directory)
             return directory.replace(name, value, if_generation)
+
+    def _make_way(self, key: str, error: OSError) -> None:
+        """Raise an error of writing a file again, unless what was in its way is gone."""
+        if isinstance(error, FileNotFoundError):  # another process may remove the directory while it is still empty
+            self._root.forget(key.rpartition("/")[0])
+        elif not vacate(self._root, key):  # which error a directory raises depends on the system
+            raise error
 
     def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
         """Remove `key` if it has a value, and directories that become empty; raises as `set` does."""

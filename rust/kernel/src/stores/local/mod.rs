@@ -418,6 +418,7 @@ impl LocalFiles {
                 self.has_no_locks.store(true, Ordering::Relaxed);
                 Error::Unusual
             }
+            Failure::System(Errno(libc::EISDIR)) => Error::Unusual, // the Python store removes it if no file lies below
             Failure::System(error) => {
                 Error::System { message: self.message(action, key, &error.text()), errno: error.0 }
             }
