@@ -76,12 +76,11 @@ def change_in_place(place: str, expected: Any) -> None:
     """Negate the last chunks of both columns, which are not compressed; the files keep their sizes."""
     number = (len(expected) - 1) // CHUNK
     for name, dtype in (("a", "i4"), ("b", "f8")):
-        file = next(
-            path for path in (Path(place, name, "c", str(number)), Path(place, name, str(number))) if path.exists()
-        )
-        stored = np.fromfile(file, dtype)
-        with file.open("r+b") as opened:
-            opened.write((-stored).tobytes())
+        for file in Path(place, name, "c", str(number)), Path(place, name, str(number)):
+            if file.exists():  # unless all of it is the fill value
+                stored = np.fromfile(file, dtype)
+                with file.open("r+b") as opened:
+                    opened.write((-stored).tobytes())
     expected[number * CHUNK :] *= -1
 
 
