@@ -29,7 +29,7 @@ _OTHER_USER = 65534
 LAYOUTS = ("zarr3", "zarr2", "own", "bcolz")
 
 OBSTACLES = {
-    "a directory in the place of a chunk": lambda chunk: (chunk.unlink(), chunk.mkdir(), (chunk / "file").touch()),
+    "a directory in the place of a chunk": lambda chunk: (chunk.unlink(), chunk.mkdir()),
     "a dangling link": lambda chunk: (chunk.unlink(), chunk.symlink_to(chunk.with_name("nowhere"))),
     "links in a circle": lambda chunk: (chunk.unlink(), chunk.symlink_to(chunk)),
     "a chunk without permission": lambda chunk: chunk.chmod(0),

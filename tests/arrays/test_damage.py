@@ -122,7 +122,6 @@ def test_only_a_missing_file_is_a_missing_chunk(tmp_path: Any) -> None:
     )
     array[0:2] = 1
     (tmp_path / "x" / "c.1").mkdir()
-    (tmp_path / "x" / "c.1" / "file").touch()  # an empty directory is no value
     (tmp_path / "x" / "c.2").symlink_to("nowhere")
     (tmp_path / "x" / "c.3").symlink_to("c.3")
     for number in (1, 2, 3):

@@ -339,12 +339,12 @@ class FsspecStore(BlockedKeys, Ranged, CheckedRanges):
             self._remove_directories(prefix)
 
     def blocked_by(self, key: str) -> str | None:
-        """Return a description of a directory that holds keys in the place of `key`; ``None`` if there is none."""
+        """Return a description of a directory in the place of `key`, or ``None`` if there is none."""
         path = self._names.path(check_key(key))
         if not self._directories or self.size(key) is not None:
             return None
-        holds = next(self.list_prefix(f"{key}/"), None) is not None
-        return f"{path} is a directory" if holds else None
+        with self._asking("look up", key, missing=True):
+            return f"{path} is a directory" if self._call("isdir", path) else None
 
     # --- listings
 

@@ -303,7 +303,7 @@ class LocalStore(
         return self.size(key) is not None
 
     def blocked_by(self, key: str) -> str | None:
-        """Describe a directory with files, or another spelling of `key`, in its place; ``None`` if there is neither."""
+        """Describe a directory, or another spelling of `key`, in the place of `key`; ``None`` if there is neither."""
         self._root.check(key)
         try:
             if self.size(key) is not None:
@@ -312,8 +312,7 @@ class LocalStore(
                 twin = self._root.twin(key) if self._root.ignores_case is not False else None
             if twin is not None:
                 return f"{twin!r} differs from a stored name only in its spelling"
-            holds = os.path.isdir(self._root.base + key) and next(self.list_prefix(f"{key}/"), None) is not None
-            return f"{self._root.base}{key} is a directory" if holds else None
+            return f"{self._root.base}{key} is a directory" if os.path.isdir(self._root.base + key) else None
         except StoreError as error:
             code = error.__cause__.errno if isinstance(error.__cause__, OSError) else None
             if code not in (None, errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
