@@ -92,7 +92,7 @@ def test_a_directory_in_the_place_of_a_drafts_chunk(tmp_path: Path) -> None:
         (tmp_path / key).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / key).write_text(json.dumps(document))
     (tmp_path / "data/root/a/c1").mkdir(parents=True)
-    assert found_in(tmp_path) == [("obstructed-chunk", "a/c1")]
+    assert found_in(tmp_path) == [("obstructed-chunk", "data/root/a/c1")]
     with pytest.raises(tegula.StoreError, match="is a directory"):
         tegula.open(tmp_path / "a")[...]
 
