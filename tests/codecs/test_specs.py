@@ -86,7 +86,7 @@ def test_no_codecs(value: Any, format: str) -> None:
         ({"id": "fixedscaleoffset", "offset": 0}, "scale"),
         ("astype", "encode_dtype"),
         ("categorize", "labels"),
-        ("vlen-array", "dtype"),
+        ({"id": "vlen-array"}, "dtype"),
         ("transpose", "order"),
         ({"name": "sharding_indexed", "codecs": ["bytes"]}, "chunk_shape"),
         ("cast_value", "data_type"),
@@ -361,3 +361,27 @@ def test_a_wrong_option_for_all_arrays_is_one_error(tmp_path: Path) -> None:
 def test_several_codecs_in_one_text_are_refused_with_their_list() -> None:
     with pytest.raises(MetadataError, match=re.escape("a list: ['shuffle', 'zstd:9'], not as 'shuffle,zstd:9'")):
         codec_specs("shuffle,zstd:9")
+
+
+@pytest.mark.parametrize("codec", ["vlen-array", "zarrs.vlen_v2", {"name": "vlen-array", "configuration": {}}])
+@pytest.mark.parametrize("values", [["a", "é"], [b"", b"cc"]], ids=["string", "bytes"])
+def test_names_of_zarrs_for_text_and_bytes(codec: Any, values: list[Any]) -> None:
+    dtype = "string" if isinstance(values[0], str) else "bytes"
+    store = tegula.MemoryStore()
+    a = tegula.create_array(store, shape=2, dtype=dtype, fill_value=values[0][:0], codecs=[codec, "zstd"])
+    a[...] = values
+    name = codec if isinstance(codec, str) else codec["name"]
+    assert [spec.name for spec in tegula.open(store).metadata.codecs] == [name, "zstd"]
+    converted = tegula.MemoryStore()
+    tegula.convert(store, converted, format="zarr2")
+    filters = json.loads(converted.get(".zarray"))["filters"]
+    assert filters == [{"id": "vlen-utf8" if dtype == "string" else "vlen-bytes"}]
+    assert tegula.open(store)[...].tolist() == tegula.open(converted)[...].tolist() == values
+
+
+@pytest.mark.parametrize("codec", [{"id": "vlen-array", "dtype": "<i4"}, {"id": "pickle"}])
+def test_object_codecs_are_refused_for_numbers(codec: Any) -> None:
+    store = tegula.MemoryStore()
+    with pytest.raises(MetadataError, match="can't encode int32"):
+        tegula.create_array(store, shape=2, dtype="i4", codecs=[codec], allow_pickle=True)
+    assert [*store.list()] == []

@@ -45,6 +45,27 @@ def executor(request: pytest.FixtureRequest) -> Any:
 # --- documents
 
 
+def test_an_error_of_an_option_names_the_document() -> None:
+    for format, key in {"n5": "attributes.json", "zarr2": ".zarray", "zarr3": "zarr.json"}.items():
+        store = tegula.MemoryStore()
+        a = tegula.create_array(
+            store, path="g/a", shape=4, dtype="u1", format=format, codecs={"id": "gzip", "level": 4}
+        )
+        raw = store.get(f"g/a/{key}")
+        assert a.format == format
+        store.set(f"g/a/{key}", raw.replace(b'"level": 4', b'"level": 44'))
+        with pytest.raises(MetadataError, match="44 is not a value") as raised:
+            tegula.open(store, path="g/a")
+        assert raised.value.key == f"g/a/{key}"
+
+
+@pytest.mark.parametrize("value", [1, "true", None])
+def test_a_container_of_zlib_that_is_no_bool(value: Any) -> None:
+    with pytest.raises(MetadataError, match="true or false") as raised:
+        parse(compression={"type": "gzip", "useZlib": value})
+    assert raised.value.field == "compression.useZlib"
+
+
 def test_axes_are_shown_in_c_order() -> None:
     array = parse()
     assert (array.shape, array.grid.largest_chunk()) == ((5, 7), (2, 3))
@@ -52,15 +73,15 @@ def test_axes_are_shown_in_c_order() -> None:
     assert array.keys.decode("2/1", 2) == (1, 2)
 
 
-@pytest.mark.parametrize("version", ["5.0.0", "12", "5.1-SNAPSHOT", "99999999999999.1"])
-def test_a_later_major_version_is_refused(version: str) -> None:
+@pytest.mark.parametrize("version", ["5.0.0", "12", "5.1-SNAPSHOT", "99999999999999.1", 5, 5.0])
+def test_a_later_major_version_is_refused(version: Any) -> None:
     for document in ({**PLAIN, "n5": version}, {"n5": version}):
         with pytest.raises(UnsupportedError, match="newer") as caught:
             FORMAT.parse({KEY: json.dumps(document).encode()})
         assert (caught.value.key, caught.value.field) == (KEY, "n5")
 
 
-@pytest.mark.parametrize("version", ["1.5.0", "2.0.0", "4.0.1-SNAPSHOT", "", "x", None, 7])
+@pytest.mark.parametrize("version", ["1.5.0", "2.0.0", "4.0.1-SNAPSHOT", "", "x", None, 2, 3.0, []])
 def test_other_versions_are_read(version: Any) -> None:
     assert parse(n5=version).shape == (5, 7)
 

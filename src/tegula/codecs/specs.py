@@ -28,7 +28,8 @@ __all__ = ["codec_specs", "complete", "lacking"]
 _PREFIX: Final = "numcodecs."
 _OF_ZARR3: Final = frozenset(
     "bytes transpose blosc gzip zstd crc32c sharding_indexed vlen-utf8 vlen-bytes packbits cast_value"
-    " scale_offset n5_default bitround reshape zarrs.squeeze zarrs.optional zfp conditional".split()
+    " vlen-array zarrs.vlen_v2 scale_offset n5_default bitround reshape zarrs.squeeze zarrs.optional zfp"
+    " conditional".split()
 )
 """Codecs of Zarr v3; any other name is that of a codec of numcodecs."""
 
@@ -149,8 +150,8 @@ def _codec_spec(item: Any) -> CodecSpec:
     if isinstance(item.get("id"), str):
         name = _PREFIX + item["id"].removeprefix(_PREFIX)
     elif isinstance(item.get("name"), str):
-        name = _full_name(item["name"])
         options = options.get("configuration", {}) if options.keys() == {"configuration"} else options
+        name = _full_name(item["name"], options)
     else:
         raise wrong
     if not isinstance(options, Mapping) or "configuration" in options:
@@ -164,8 +165,9 @@ def _codec_spec(item: Any) -> CodecSpec:
     return CodecSpec(name, {**_DEFAULTS.get(name, {}), **options}, item.get("must_understand") is not False)
 
 
-def _full_name(name: str) -> str:
-    return name if name in _OF_ZARR3 or name.startswith(_PREFIX) else f"{_PREFIX}{name}"
+def _full_name(name: str, options: Any = ()) -> str:
+    is_of_zarr3 = name in _OF_ZARR3 and not (name == "vlen-array" and options)  # that of numcodecs has the option dtype
+    return name if is_of_zarr3 or name.startswith(_PREFIX) else f"{_PREFIX}{name}"
 
 
 def _with_level(text: str) -> dict[str, Any]:

@@ -88,8 +88,8 @@ def parse(documents: Mapping[str, bytes]) -> NodeMetadata | None:
     if raw is None:
         return None
     document = load(raw, KEY)
-    version = document.get("n5")
-    major = re.match(r"\d+", version) if isinstance(version, str) else None
+    version = str(document.get("n5"))  # the Java library reads a number, too
+    major = re.match(r"\d+", version)
     if major is not None and int(major[0][:9]) > _NEWEST:
         raise UnsupportedError(f"version {version:.40} of N5 is newer than version {_NEWEST}", key=KEY, field="n5")
     if not _is_array(document):
@@ -155,7 +155,10 @@ def _compressors(stated: Any) -> list[CodecSpec]:
         return []
     if kind == "gzip":
         level = options.get("level", -1)
-        name = "numcodecs.zlib" if options.get("useZlib", False) is True else "numcodecs.gzip"
+        zlib, field = options.get("useZlib", False), "compression.useZlib"
+        if type(zlib) is not bool:
+            raise MetadataError(f"{field} must be true or false, not {zlib!r:.40}", key=KEY, field=field)
+        name = "numcodecs.zlib" if zlib else "numcodecs.gzip"
         return [CodecSpec(name, {"level": 6 if level == -1 else level})]
     if kind == "bzip2":
         return [CodecSpec("numcodecs.bz2", {"level": options.get("blockSize", 9)})]

@@ -53,6 +53,8 @@ def _buffer_codecs(codecs: list[CodecSpec], data_type: DataType) -> list[CodecSp
     check_delta(codecs, data_type.numpy)
     # zarr-python stores elements of fixed length with the codecs of variable-length ones in Zarr v3 only
     left_out = [codec for codec in codecs if codec.name == "bytes" or is_fixed_vlen(codec, data_type)]
+    if data_type.variable in ("string", "bytes"):  # what zarrs calls the codecs of Zarr v2
+        left_out += [codec for codec in codecs if codec.name in ("vlen-array", "zarrs.vlen_v2")]
     adapted = [_adapt_codec(codec, data_type) for codec in codecs if codec not in left_out]
     if adapted and adapted[0].name == "numcodecs.packbits" and data_type.numpy.kind != "b":
         raise MetadataError(f"packbits takes bool, the array has {data_type}", field="codecs", codec=adapted[0].name)

@@ -110,6 +110,8 @@ def _adapt_codec(codec: CodecSpec, data_type: DataType, typesize: int) -> CodecS
         return CodecSpec("crc32c")
     if codec.name.startswith("numcodecs.") and data_type.variable == "object":
         raise UnsupportedError("Zarr v3 has no data type for Python objects", codec=codec.name)
+    if codec.name in ("numcodecs.vlen-array", "numcodecs.pickle") and not data_type.variable:  # it would not be read
+        raise MetadataError(f"an object codec can't encode {data_type}", field="codecs", codec=codec.name)
     return codec
 
 

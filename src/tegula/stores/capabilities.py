@@ -9,7 +9,7 @@ capability            operations                           stores that have it
 ====================  ===================================  ========================
 `Locking`             `lock`                               local files, mappings
 `Reclaiming`          `leftovers`, `reclaim`               local files
-`BlockedKeys`         `blocked_by`                         local files, fsspec
+`BlockedKeys`         `blocked_by`, `blockers`             local files, fsspec, drafts
 `EmptyDirectories`    `make_prefix`, `has_prefix`          local files
 `Anchoring`           `anchored`                           local files
 `Renaming`            `move_prefix`, `beside`              local files
@@ -129,6 +129,18 @@ class BlockedKeys(ABC):
         StoreError
             If `key` is not valid.
         """
+
+    def blockers(self, prefix: str) -> Iterator[str]:
+        """Yield the names below `prefix` that no listing of keys shows, such as directories that hold no key.
+
+        The store need not know of them; `blocked_by` does.
+
+        Raises
+        ------
+        StoreError
+            If `prefix` is not valid, or the listing fails.
+        """
+        return iter(())
 
 
 class EmptyDirectories(ABC):

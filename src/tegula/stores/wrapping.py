@@ -223,6 +223,9 @@ class _BlockedKeys(BlockedKeys, WrappingStore):
         blocker: str | None = self.act("blocked_by", key, lambda: self.store.blocked_by(key))
         return blocker
 
+    def blockers(self, prefix: str) -> Iterator[str]:
+        return self.act("blockers", prefix, lambda: self.store.blockers(prefix))
+
 
 class _EmptyDirectories(EmptyDirectories, WrappingStore):
     """A wrapper of a store with directories."""

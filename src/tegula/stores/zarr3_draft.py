@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tegula.stores import identity as identities
 from tegula.stores.arguments import ABSENT, ByteRange, check_key, check_prefix, clip_range
-from tegula.stores.capabilities import Translating
+from tegula.stores.capabilities import BlockedKeys, Translating, blocked_by
 from tegula.stores.interface import Store
 from tegula.stores.read_only import ReadOnlyStore
 
@@ -30,7 +30,7 @@ def _declare(view: Store, store: Store) -> None:
     view.in_memory, view.in_archive = store.in_memory, store.in_archive
 
 
-class DraftStore(ReadOnlyStore, Translating):
+class DraftStore(ReadOnlyStore, BlockedKeys, Translating):
     """A view of another store that holds a hierarchy of a draft of Zarr v3 (2019 to 2022), at the same path.
 
     ``a/zarr.json`` is ``meta/root/a.array.json`` or ``meta/root/a.group.json``, with ``zarr_format`` and ``node_type``
@@ -216,7 +216,18 @@ class DraftStore(ReadOnlyStore, Translating):
         chunk = self._chunk(key)
         return chunk is not None and self.store.exists(chunk)
 
+    def blocked_by(self, key: str) -> str | None:
+        """Describe what is in the place of a chunk; see `BlockedKeys.blocked_by`."""
+        chunk = self._chunk(key)
+        return None if chunk is None else blocked_by(self.store, chunk)
+
     # --- listings
+
+    def blockers(self, prefix: str) -> Iterator[str]:
+        """Yield what is in the place of chunks; see `BlockedKeys.blockers`."""
+        if isinstance(self.store, BlockedKeys) and check_prefix(prefix).startswith(self.prefix):
+            for name in self.store.blockers(f"{self.prefix}{_DATA}/{prefix[len(self.prefix) :]}"):
+                yield self._outer(name, _DATA)
 
     def _names(self, inner: str) -> Iterator[str]:
         """Yield the names of the nodes directly below a prefix of the hierarchy, some of them twice."""
@@ -281,7 +292,7 @@ class DraftStore(ReadOnlyStore, Translating):
         return f"{type(self).__name__}({self.store!r}, {self.prefix!r})"
 
 
-class DraftPart(ReadOnlyStore, Translating):
+class DraftPart(ReadOnlyStore, BlockedKeys, Translating):
     """A node of a draft's hierarchy, and all below it, as a hierarchy of its own, with the keys that this has stored.
 
     Parameters
@@ -356,6 +367,11 @@ class DraftPart(ReadOnlyStore, Translating):
         """Return the length of a value in bytes."""
         stored = self._stored(check_key(key))
         return None if stored is None else self.store.size(stored)
+
+    def blocked_by(self, key: str) -> str | None:
+        """Describe what is in the place of a value; see `BlockedKeys.blocked_by`."""
+        stored = self._stored(check_key(key))
+        return None if stored is None else blocked_by(self.store, stored)
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
         """Yield every key that starts with `prefix`."""

@@ -187,6 +187,10 @@ class CapabilityTests(Suite):
             for key in BAD_KEYS:
                 with raises(StoreError):
                     store.blocked_by(key)
+            assert {*store.blockers("")}.isdisjoint(["a/b", "a", "c"])
+            for prefix in BAD_PREFIXES:
+                with raises(StoreError):
+                    [*store.blockers(prefix)]
 
     def test_an_empty_directory_is_there_and_not_listed(self) -> None:
         with self.store(EmptyDirectories) as store:

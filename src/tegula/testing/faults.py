@@ -20,7 +20,7 @@ __all__ = ["Crash", "Fault", "FaultyStore"]
 T = TypeVar("T")
 _OPERATIONS = frozenset(
     (
-        *("get", "get_many", "size", "exists", "blocked_by", "list_prefix", "list_dir", "prefixes_with"),
+        *("get", "get_many", "size", "exists", "blocked_by", "blockers", "list_prefix", "list_dir", "prefixes_with"),
         *("get_ranges", "get_if_changed", "set", "delete", "delete_prefix", "make_prefix", "has_prefix", "lock"),
         *("is_link", "unreachable"),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from pathlib import Path
 
@@ -41,11 +42,68 @@ def test_files_that_may_not_be_read() -> None:
     assert [(found.kind, found.key) for found in tegula.check(store).findings] == [("unreadable", "c/0")]
 
 
-def test_a_directory_in_the_place_of_a_chunk(tmp_path: Path) -> None:
-    tegula.create_array(tmp_path / "x", shape=20, chunks=10, dtype="i4", format="bcolz")[...] = 1
-    (tmp_path / "x/data/__1.blp").unlink()
-    (tmp_path / "x/data/__1.blp").mkdir()
-    assert found_in(tmp_path / "x") == [("obstructed-chunk", "data/__1.blp")]
+PLACES = {"bcolz": "data/__1.blp", "zarr1": "1.0", "zarr2": "1.0", "zarr3": "c/1/0", "n5": "0/1"}
+
+
+@pytest.mark.parametrize("inside", ["", "a", "a/b/"], ids=["empty", "file", "directories"])
+@pytest.mark.parametrize("fmt", PLACES)
+def test_a_directory_in_the_place_of_a_chunk(tmp_path: Path, fmt: str, inside: str) -> None:
+    a = tegula.create_array(tmp_path / "x", shape=(20, 3), chunks=(10, 3), dtype="i4", format=fmt)
+    a[...] = 1
+    place = tmp_path / "x" / PLACES[fmt]
+    place.unlink()
+    place.mkdir()
+    if inside.endswith("/"):
+        (place / inside).mkdir(parents=True)
+    elif inside:
+        (place / inside).write_bytes(b"x")
+    assert found_in(tmp_path / "x") == [("obstructed-chunk", PLACES[fmt])]
+    (found,) = tegula.check(tmp_path / "x").findings
+    with pytest.raises(tegula.StoreError) as raised:
+        a[...]
+    assert found.message in raised.value.message
+
+
+def test_empty_directories_that_are_in_no_chunks_place(tmp_path: Path) -> None:
+    a = tegula.create_array(tmp_path / "x", shape=(20, 3), chunks=(10, 3), dtype="i4")
+    a[:10] = 1
+    for name in ("c/1", "c/7/0", "other"):  # an empty row, a chunk outside of the grid, and what is no chunk
+        (tmp_path / "x" / name).mkdir(parents=True)
+    assert found_in(tmp_path / "x") == []
+    assert (a[10:] == 0).all()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes")
+def test_a_pipe_in_the_place_of_a_chunk(tmp_path: Path) -> None:
+    tegula.create_array(tmp_path / "x", shape=4, chunks=2, dtype="i4")[...] = 1
+    (tmp_path / "x/c/0").unlink()
+    os.mkfifo(tmp_path / "x/c/0")
+    assert found_in(tmp_path / "x") == [("obstructed-chunk", "c/0")]
+
+
+def test_a_directory_in_the_place_of_a_drafts_chunk(tmp_path: Path) -> None:
+    version = "https://purl.org/zarr/spec/protocol/core/3.0"
+    entry = {"zarr_format": version, "metadata_encoding": version, "metadata_key_suffix": ".json", "extensions": []}
+    array = {
+        "shape": [4], "data_type": "<i4", "chunk_grid": {"type": "regular", "chunk_shape": [2], "separator": "/"},
+        "chunk_memory_layout": "C", "fill_value": 0, "attributes": {}, "extensions": [],
+    }  # fmt: skip
+    for key, document in {"zarr.json": entry, "meta/root/a.array.json": array}.items():
+        (tmp_path / key).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / key).write_text(json.dumps(document))
+    (tmp_path / "data/root/a/c1").mkdir(parents=True)
+    assert found_in(tmp_path) == [("obstructed-chunk", "data/root/a/c1")]
+    with pytest.raises(tegula.StoreError, match="is a directory"):
+        tegula.open(tmp_path / "a")[...]
+
+
+def test_a_directory_in_a_chunks_place_by_fsspec(tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    tegula.create_array(tmp_path / "x", shape=4, chunks=2, dtype="i4")[...] = 1
+    (tmp_path / "x/c/0").unlink()
+    (tmp_path / "x/c/0").mkdir()
+    report = tegula.check(tegula.FsspecStore(fsspec.filesystem("file"), str(tmp_path / "x")))
+    assert [(found.kind, found.key) for found in report.findings] == [("obstructed-chunk", "c/0")]
 
 
 def test_members_deep_down(tmp_path: Path) -> None:

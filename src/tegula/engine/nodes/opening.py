@@ -73,11 +73,11 @@ def stored_array(
     chunk = regular or metadata.grid.largest_chunk()
     chunk_nbytes = prod(chunk) * dtype.itemsize
     limit = config.current().max_chunk_bytes
+    fmt = FORMATS[metadata.format]
+    stated = prefix + fmt.node_keys[0] if fmt.node_keys[0] in metadata.documents else None
     if chunk_nbytes > limit:
-        url = f"{store.url}/{path}".rstrip("/")
-        raise MetadataError(
-            f"a chunk of {chunk_nbytes} bytes exceeds max_chunk_bytes, {limit}", path=url, field="chunks"
-        )
+        message = f"a chunk of {chunk_nbytes} bytes exceeds max_chunk_bytes, {limit}"
+        raise MetadataError(message, path=f"{store.url}/{path}".rstrip("/"), key=stated, field="chunks")
     # the fill value; where the format leaves it undefined, zeros stand for it
     fill = metadata.fill_value
     if fill is None:
@@ -97,10 +97,10 @@ def stored_array(
         if regular is None:
             _check_indexes(chain, chunk)
     except TegulaError as error:
-        error.within(path=f"{store.url}/{path}".rstrip("/"))
+        error.within(path=f"{store.url}/{path}".rstrip("/"), key=stated)
         raise
-    if document is None and (own := FORMATS[metadata.format].shape_key) in metadata.documents:
-        document = prefix + own
+    if document is None and fmt.shape_key in metadata.documents:
+        document = prefix + fmt.shape_key
     # the executor
     executor: Executor = PREFERRED
     if metadata.data_type.variable:  # Python makes objects; the kernel helps with the bytes of text

@@ -34,7 +34,7 @@ from tegula.jobs.units import Box, chunk_boxes
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.runtime.quantities import counted
 from tegula.stores import Store
-from tegula.stores.capabilities import EmptyDirectories, blocked_by
+from tegula.stores.capabilities import BlockedKeys, EmptyDirectories, blocked_by
 
 __all__ = ["CODE", "check_arrays"]
 
@@ -344,6 +344,7 @@ def _check_once(visit: Visit) -> None:
                     yield (*chunk_of, key)
                     done += chunk
                     exam.report_progress(visit.path, done, total)
+            _find_blockers(visit, checked, obstructed)
 
     def work(item: tuple[_ArrayCheck, Coords, str]) -> None:
         one, coords, key = item
@@ -375,13 +376,30 @@ def _report_key(visit: Visit, checked: list[_ArrayCheck], name: str, obstructed:
         return
     if any(one.misplaced.add(one.metadata, name) for one in checked):
         return
-    parts = name.split("/")
-    for above in ("/".join(parts[:count]) for count in range(1, len(parts))):
+    if not _find_obstructed(checked, name, name.rpartition("/")[0], obstructed):
+        visit.find("stray-key", name, "it is neither a chunk of the array nor one of its documents")
+
+
+def _find_blockers(visit: Visit, checked: list[_ArrayCheck], obstructed: set[str]) -> None:
+    """Report chunks whose places are taken by what is no key, such as empty directories."""
+    store, start = visit.exam.store, len(visit.prefix)
+    for name in store.blockers(visit.prefix) if isinstance(store, BlockedKeys) else ():
+        _find_obstructed(checked, name[start:], name[start:], obstructed)
+
+
+def _find_obstructed(checked: list[_ArrayCheck], name: str, top: str, obstructed: set[str]) -> bool:
+    """Report a chunk whose place is `top`, or a directory above it; return whether there is one.
+
+    Chunks of an array that stores all of them are reported as missing, with their reason.
+    """
+    parts = top.split("/")
+    for above in ("/".join(parts[:count]) for count in range(1, len(parts) + 1)):
         for one in checked:
             coords = one.coords(above)
             if coords is not None and is_inside(one.metadata, coords):
-                if above not in obstructed and len(obstructed) < _REPORTED:
+                if above not in obstructed and len(obstructed) < _REPORTED and not one.metadata.dense:
                     obstructed.add(above)
-                    visit.find("obstructed-chunk", above, f"{name!r} is in its place")
-                return
-    visit.find("stray-key", name, "it is neither a chunk of the array nor one of its documents")
+                    cause = blocked_by(one.visit.exam.store, one.visit.prefix + above)
+                    one.visit.find("obstructed-chunk", above, cause or f"{name!r} is in its place")
+                return True
+    return False

@@ -16,6 +16,7 @@ from tegula.jobs.sharing import Share
 from tegula.jobs.units import Progress
 from tegula.runtime.quantities import counted, human_bytes, human_seconds
 from tegula.stores import Store
+from tegula.stores.capabilities import stored_key
 
 __all__ = ["KINDS", "CheckReport", "Examination", "Finding", "Repair"]
 
@@ -348,6 +349,7 @@ class Examination:
         """Add a finding, and its repair if there is one."""
         usual = KINDS[kind]
         text = None if repair is None else repair.text
+        key = key if key.endswith("/") else stored_key(self.store, key)  # of a draft, the file that is there
         finding = Finding(kind, severity or usual.severity, path, key, message, usual.remedy, text)
         with self.lock:
             self.counts[kind] += 1

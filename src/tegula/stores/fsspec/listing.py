@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
 from tegula.stores.arguments import is_key
-from tegula.stores.fsspec.file_systems import cached, protocols
+from tegula.stores.fsspec.file_systems import MISSING, cached, protocols
 from tegula.stores.names import file_url, is_hidden
 
-__all__ = ["FileNames", "below", "children", "files"]
+__all__ = ["FileNames", "below", "children", "empty", "files"]
 
 Entries = Callable[[str], list[dict[str, Any]]]
 """Returns the entries of a directory, as `AbstractFileSystem.ls` does."""
@@ -117,6 +118,22 @@ def children(entries: Entries, path: str, *, only_filled: bool) -> tuple[list[st
         elif not only_filled or _is_filled(entries, name):
             directories.append(name)
     return names, directories
+
+
+def empty(entries: Entries, path: str) -> Iterator[str]:
+    """Yield the path of every directory below a directory that holds nothing, or vanishes during the listing."""
+    pending = [path]
+    seen = {path}
+    while pending:
+        current = pending.pop()
+        found: list[dict[str, Any]] = []
+        with suppress(*MISSING):
+            found = entries(current)
+        if not found and current != path:
+            yield current
+        inside = {entry["name"] for entry in found if entry["type"] == "directory"} - seen
+        seen |= inside
+        pending += inside
 
 
 def _is_filled(entries: Entries, path: str) -> bool:

@@ -36,7 +36,7 @@ from tegula.stores.fsspec.file_systems import (
     takes,
     unwrapped,
 )
-from tegula.stores.fsspec.listing import FileNames, below, children, files
+from tegula.stores.fsspec.listing import FileNames, below, children, empty, files
 from tegula.stores.identity import shared
 from tegula.stores.names import HIDDEN, directories_above, is_hidden
 from tegula.stores.secrets import plain_url, redacted
@@ -345,6 +345,12 @@ class FsspecStore(BlockedKeys, Ranged, CheckedRanges):
             return None
         with self._asking("look up", key, missing=True):
             return f"{path} is a directory" if self._call("isdir", path) else None
+
+    def blockers(self, prefix: str) -> Iterator[str]:
+        """Yield the directories below `prefix` that hold nothing; see `BlockedKeys.blockers`."""
+        path = self._listed(prefix)
+        with self._asking("list", prefix, missing=True):
+            yield from below(self._names.keys(empty(self._entries, path) if self._directories else ()), prefix)
 
     # --- listings
 

@@ -319,6 +319,11 @@ class LocalStore(
                 raise  # it is not known whether anything stands there
             return error.message
 
+    def blockers(self, prefix: str) -> Iterator[str]:
+        """Yield directories that hold no key, and what is neither file, directory nor link; see `BlockedKeys`."""
+        check_prefix(prefix)
+        return trees.blockers(self._root, prefix)
+
     def set(self, key: str, value: BytesLike, *, if_generation: Generation | None = None) -> Generation:
         """Store `value` under `key`, replacing the old value in one step, and return its generation."""
         if self.read_only or not (type(key) is str and roots.is_plain(key)):

@@ -16,7 +16,7 @@ from tegula.stores.local.generations import needs_more, state_of
 from tegula.stores.local.root import Root
 from tegula.stores.names import HIDDEN
 
-__all__ = ["children", "directories", "keys", "leftovers", "reclaimed", "remove_tree", "states"]
+__all__ = ["blockers", "children", "directories", "keys", "leftovers", "reclaimed", "remove_tree", "states"]
 
 Enters = Callable[[str], bool]
 """Returns whether to walk into a symbolic link, rather than list it as a key."""
@@ -97,6 +97,24 @@ def children(root: Root, prefix: str) -> tuple[list[str], list[str]]:
         elif _is_value(entry):
             keys.append(prefix + entry.name)
     return sorted(keys), sorted(prefixes)
+
+
+def blockers(root: Root, prefix: str) -> Iterator[str]:
+    """Yield the names below a prefix of empty directories, and of what is neither a file, a directory nor a link."""
+    with root.reporting("list", prefix):
+        pending = [prefix]
+        while pending:
+            above, is_empty = pending.pop(), True
+            for entry in _scan(root.listed(above)):
+                if _is_hidden(entry.name):
+                    continue
+                is_empty = False
+                if _is_prefix(entry, root.enters):
+                    pending += [] if _goes_round(entry, above) else [f"{above}{entry.name}/"]
+                elif not _is_value(entry):
+                    yield above + entry.name
+            if is_empty and above != prefix:
+                yield above[:-1]
 
 
 def directories(root: Root, prefix: str) -> list[tuple[str, os.DirEntry[str]]]:
