@@ -17,7 +17,7 @@ from tests.zarr.test_fixtures import unpacked
 import tegula
 from tegula.zarr3_view.casting import cast, suggested_cast
 
-pytestmark = [pytest.mark.once(executors="both"), pytest.mark.slow, pytest.mark.sampled(one_in=40)]
+pytestmark = [pytest.mark.once(executors="both"), pytest.mark.slow, pytest.mark.sampled(one_in=80)]
 
 __all__ = ["unpacked"]
 
