@@ -9,7 +9,7 @@ import numpy as np
 
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.indexing import Affine, Transform
-from tegula.indexing.transform import OutputMap, extent
+from tegula.indexing.transform import OutputMap, axes_of, extent
 
 __all__ = ["counted_from", "transform_from_json", "transform_to_json"]
 
@@ -94,6 +94,9 @@ def transform_from_json(document: Any) -> tuple[Transform, tuple[int, ...]]:
     used = [one.axis for one in maps if isinstance(one, Affine) and one.axis >= 0]
     if len(used) != len({*used}):
         raise UnsupportedError("a transform that uses a dimension twice is not read", field="transform")
+    varied = {axis for one in maps for axis in axes_of(one)}
+    if 0 not in shape and any(size != 1 and axis not in varied for axis, size in enumerate(shape)):
+        raise UnsupportedError("a transform that repeats elements along a dimension is not read", field="transform")
     return Transform(shape, tuple(maps), (), names), tuple(lows)
 
 

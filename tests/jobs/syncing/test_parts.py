@@ -242,3 +242,19 @@ def test_in_whatever_order_parts_work_they_refuse_what_others_have_changed(order
     tegula.sync(source, target, delete=True, force=True)
     check_same(source, target)
     assert tegula.sync(source, target).is_same
+
+
+@pytest.mark.parametrize("options", [{}, {"chunks": 3}], ids=["copied", "rewritten"])
+def test_each_part_reports_the_chunks_that_it_has_written_itself(options: dict[str, Any]) -> None:
+    source = MemoryStore()
+    x = tegula.create_array(source, data=np.arange(1, 25), chunks=2)
+    target = MemoryStore()
+    number = 8 if options else 12
+    for _ in range(2):
+        reports = [tegula.sync(source, target, part=(part, PARTS), **options).arrays[0] for part in (1, 2, 3)]
+        assert all(report.chunks_written for report in reports)
+        assert sum(report.chunks_written for report in reports) == number
+        assert sum(report.nbytes_read for report in reports) == sum(report.nbytes_written for report in reports)
+        if options:
+            assert sum(report.nbytes_read for report in reports) == x.nbytes
+        x[...] = -x[...]

@@ -398,8 +398,11 @@ def test_a_source_that_changes_meanwhile_is_synced_in_this_or_the_next_run(
 
     store = Changing(tmp_path / "s.zarr", read_only=True)
     store.change = change
-    tegula.sync(store, target, **options)
+    report = tegula.sync(store, target, **options)
     assert store.change is None
+    kept = {"y": "new", "sub/z": "new", **({} if what == "delete" else {"x": "new"})}
+    assert actions(report) == kept  # in whichever of two rounds
+    assert report.groups == {"": "new", "sub": "new"}
     tegula.sync(store, target, delete=True)
     check_same(tmp_path / "s.zarr", target)
 

@@ -383,11 +383,13 @@ class ArrayJob:
             work.target = destination.of(planned.metadata)  # here; elsewhere it is opened by its documents
         return work
 
-    def _done(self, work: Converting, piece: Piece, show: Callable[[int], None]) -> tuple[Counter[str], Counter[int]]:
+    def _done(
+        self, work: Converting, piece: Piece, show: Callable[[int], None], runner: Runner | None = None
+    ) -> tuple[Counter[str], Counter[int]]:
         """Do the units of an array, as `do_units` does, with no more threads than there is memory for."""
         here = self.run.runner.shares_memory and not work.is_remote
         with _limited(work.limits.get("threads") if here else None):
-            return do_units(self.run.runner, work, piece, show)
+            return do_units(runner or self.run.runner, work, piece, show)
 
     def _passes(self, source: Array, planned: Prepared, target: Array) -> Passes | None:
         """Return the passes of a conversion with `max_memory`; ``None`` without it."""

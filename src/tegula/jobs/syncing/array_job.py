@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
@@ -43,7 +44,7 @@ from tegula.jobs.syncing.changes import (
 from tegula.jobs.syncing.memory import ANY_DOCUMENTS, Memory, OvertakenError, Remembered
 from tegula.jobs.syncing.report import SyncedArray, SyncReport
 from tegula.jobs.syncing.states import States, Table, are_in, as_table, boxes_of, no_chunks, within
-from tegula.jobs.syncing.work import Syncing
+from tegula.jobs.syncing.work import Counting, Syncing
 from tegula.metadata.chunk_grids import cells, regular_grid
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.runtime.frozen import replace as replace_metadata
@@ -119,6 +120,7 @@ class SyncJob(ArrayJob):
         self.unfinished: dict[str, tuple[int, Array, Prepared]] = {}
         self.pieces_found: dict[str, tuple[bool, Piece]] = {}
         self.before_change: Callable[[], None] = lambda: None
+        self._tallies: dict[str, Counter[str]] = {}  # by path, what this run has written, in all attempts
         self._replaced: Change | None = None  # in a copy of this object for one array: what it takes the place of
 
     def array(
@@ -323,11 +325,11 @@ class SyncJob(ArrayJob):
         if change.is_left:
             remove_incomplete(self.store, path)
         known = self._cut(planned, change, known, path)
-        total = {"read": 0, "written": 0}
+        tally: Any = self._tallies.setdefault(planned.name, Counter(chunks_written=0))
         with source_of(source, "longer"):  # compared with the store before the documents are written
-            known = self._units(source, planned, change, known, total)
+            known = self._units(source, planned, change, known, tally)
         if planned.name in self.unfinished:
-            return replace(made, nbytes_read=total["read"], nbytes_written=total["written"])
+            return replace(made, **tally)
         self._write_documents(planned, change, path, memory, known)
         delete_keys(self.store, [target.key(tuple(row)) for row in change.outside.tolist()])
         node = engine.read_metadata(self.store, path)
@@ -340,7 +342,7 @@ class SyncJob(ArrayJob):
         engine.forget(self.store, target.prefix)
         if self.run.plan is not None:
             self.run.ledger.complete(self.run.plan.pieces[planned.name])
-        return replace(made, nbytes_read=total["read"], nbytes_written=total["written"])
+        return replace(made, **tally)
 
     def _cut(self, planned: Prepared, change: Change, known: Remembered, path: str) -> Remembered:
         """Cut the array that is there to the lengths of the new one, if it is longer."""
@@ -357,7 +359,7 @@ class SyncJob(ArrayJob):
         return known
 
     def _units(
-        self, source: Array, planned: Prepared, change: Change, known: Remembered, total: dict[str, int]
+        self, source: Array, planned: Prepared, change: Change, known: Remembered, tally: Counter[str]
     ) -> Remembered:
         """Write and delete chunks, batch by batch; return what is to be remembered of them."""
         target, memory = planned.draft.stored, change.memory
@@ -383,12 +385,10 @@ class SyncJob(ArrayJob):
                 memory.write(known)
             work.some = boxes
             if boxes:
-                amounts, others = self._done(work, piece, lambda _: None)
+                _, others = self._done(work, piece, lambda _: None, Counting(self.run.runner, tally))
                 if others:
                     self.unfinished[planned.name] = others.total(), source, planned
                     return known
-                total["read"] += amounts["read"]
-                total["written"] += amounts["written"]
             keys = [target.key(tuple(row)) for row in deletes.tolist()]
             delete_keys(self.store, keys)
             if keys:

@@ -20,6 +20,7 @@ from tegula.jobs.rewriting.hierarchy import Job
 from tegula.jobs.syncing.array_job import OverwritingError, SyncJob, would_overwrite
 from tegula.jobs.syncing.changes import OTHER_ATTRIBUTES, attribute_changes, digest_of_attributes, foreign_at, is_node
 from tegula.jobs.syncing.memory import ANY_DOCUMENTS, Memory, OvertakenError, Remembered
+from tegula.jobs.syncing.report import together
 from tegula.jobs.syncing.states import no_chunks
 from tegula.metadata.nodes import GroupMetadata
 from tegula.runtime.frozen import replace as frozen_replace
@@ -65,6 +66,18 @@ class Syncing(Job):
         self._marker = f"{arrays.path_of('')}/{SYNC_DIRECTORY}/stale".lstrip("/")
         self._is_marked, self._marking = False, _thread.allocate_lock()
         arrays.before_change = self._mark
+
+    def add(self, earlier: Syncing) -> None:
+        """Count what an earlier round of the same sync has done with what the source still has, and has deleted."""
+        synced = self.arrays.synced
+        for name in synced.keys() & earlier.arrays.synced.keys():
+            synced[name] = together(earlier.arrays.synced[name], synced[name])
+        for name, what in earlier.groups.items():
+            if name in self._containers:
+                self.groups[name] = what
+        self.overwritten = {**earlier.overwritten, **self.overwritten}
+        self.deleted = sorted({*earlier.deleted, *self.deleted})
+        self.extra = sorted({*self.extra, *self.deleted})
 
     def _overwrite(self, name: str, what: str) -> None:
         """Note what others have changed in a node other than an array, if that is anything.

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from tegula.display.markup import table, text
 from tegula.jobs.rewriting.report import Report, table_of_arrays
 from tegula.runtime.quantities import counted, human_bytes, human_seconds
 
-__all__ = ["SyncReport", "SyncedArray"]
+__all__ = ["SyncReport", "SyncedArray", "together"]
 
 _BOXES: Final = 8  # of an array, in texts and HTML
+_ACTIONS: Final = "new", "replaced", "changed", "same"  # of two, the first says what both did
+_ADDED: Final = (
+    "chunks_changed", "nbytes_changed", "chunks_written", "chunks_deleted", "documents", "nbytes_read",
+    "nbytes_written",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -103,6 +108,27 @@ class SyncedArray:
     def __repr__(self) -> str:
         reason = f": {self.reason}" if self.reason else ""
         return f"<tegula.SyncedArray '/{self.path}' {self.action}{reason}>"
+
+
+def together(before: SyncedArray, after: SyncedArray) -> SyncedArray:
+    """Return the entry for what two rounds of a sync have done with an array.
+
+    Examples
+    --------
+    >>> new = SyncedArray("t", "new", ("it is not there",), chunks=3, chunks_written=3)
+    >>> made = together(new, SyncedArray("t", "changed", ("1 chunk is new",), chunks=4, chunks_written=1))
+    >>> made, made.chunks, made.chunks_written
+    (<tegula.SyncedArray '/t' new: it is not there; 1 chunk is new>, 4, 4)
+    """
+    sums: dict[str, Any] = {name: getattr(before, name) + getattr(after, name) for name in _ADDED}
+    return replace(
+        after,
+        action=min(before.action, after.action, key=_ACTIONS.index),
+        why=(*dict.fromkeys((*before.why, *after.why)),),
+        attributes={**before.attributes, **after.attributes},
+        overwritten=(*dict.fromkeys((*before.overwritten, *after.overwritten)),),
+        **sums,
+    )
 
 
 @dataclass(slots=True, repr=False)

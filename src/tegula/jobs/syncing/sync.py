@@ -348,7 +348,8 @@ class _Asked:
             _note_options(store, path, noted)
             job = walk(run, node)
             if job.is_changing and self.part is None:
-                job = walk(run, self.opened())
+                first, job = job, walk(run, self.opened())
+                job.add(first)
             _note_options(store, path, noted)
             if self.part is not None:
                 is_complete = not (job.arrays.unfinished or job.report.failed or job.refused)
