@@ -26,7 +26,7 @@ from tegula.jobs.managing import refuse_running
 from tegula.jobs.plans import Piece, Plan, Unit, fingerprint_of
 from tegula.jobs.recording import Recording
 from tegula.jobs.runners.runner import Runner, Work, do_units, running
-from tegula.jobs.units import Box, block_grid, in_boxes
+from tegula.jobs.units import block_grid, in_boxes
 from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
 from tegula.stores import Store
@@ -317,15 +317,13 @@ class _Chunks(Work):
                 target.set(new, data)
                 sizes.append(len(data))
 
-        for_each(one, unit.chosen or self._chunks_in(unit.box), parallel=True, requests=self.requests)
+        chosen = unit.chosen or cells(self.array.metadata.grid.touched(unit.box))
+        for_each(one, chosen, parallel=True, requests=self.requests)
         return {"read": sum(sizes), "written": sum(sizes), "copied": len(sizes)}
 
     def nbytes(self, unit: Unit) -> int:
         """Return approximately how many bytes a unit takes in memory."""
         return unit.size * self.array.itemsize
-
-    def _chunks_in(self, box: Box) -> Iterator[Coords]:
-        return cells(self.array.metadata.grid.touched(box))
 
     def stored(self, grid: ChunkGrid) -> Iterator[tuple[Coords, Coords]] | None:
         """Return what to visit if few chunks are stored; see `Work.stored`."""

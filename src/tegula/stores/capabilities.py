@@ -33,7 +33,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
 from tegula.errors import ConflictError
-from tegula.stores.arguments import ByteRange, Generation, changed, state_of_bytes
+from tegula.stores.arguments import ByteRange, Generation, changed, check_prefix, state_of_bytes
 from tegula.stores.operations import Writable
 
 __all__ = [
@@ -140,6 +140,7 @@ class BlockedKeys(ABC):
         StoreError
             If `prefix` is not valid, or the listing fails.
         """
+        check_prefix(prefix)
         return iter(())
 
 

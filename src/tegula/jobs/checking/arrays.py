@@ -344,7 +344,8 @@ def _check_once(visit: Visit) -> None:
                     yield (*chunk_of, key)
                     done += chunk
                     exam.report_progress(visit.path, done, total)
-            _find_blockers(visit, checked, obstructed)
+            for name in store.blockers(visit.prefix) if isinstance(store := exam.store, BlockedKeys) else ():
+                _find_obstructed(checked, below := name[len(visit.prefix) :], below, obstructed)
 
     def work(item: tuple[_ArrayCheck, Coords, str]) -> None:
         one, coords, key = item
@@ -378,13 +379,6 @@ def _report_key(visit: Visit, checked: list[_ArrayCheck], name: str, obstructed:
         return
     if not _find_obstructed(checked, name, name.rpartition("/")[0], obstructed):
         visit.find("stray-key", name, "it is neither a chunk of the array nor one of its documents")
-
-
-def _find_blockers(visit: Visit, checked: list[_ArrayCheck], obstructed: set[str]) -> None:
-    """Report chunks whose places are taken by what is no key, such as empty directories."""
-    store, start = visit.exam.store, len(visit.prefix)
-    for name in store.blockers(visit.prefix) if isinstance(store, BlockedKeys) else ():
-        _find_obstructed(checked, name[start:], name[start:], obstructed)
 
 
 def _find_obstructed(checked: list[_ArrayCheck], name: str, top: str, obstructed: set[str]) -> bool:

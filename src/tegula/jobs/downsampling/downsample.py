@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
@@ -241,7 +241,8 @@ def downsample(
     if levels is not None and (type(levels) is not int or not 1 <= levels <= MOST_LEVELS):
         raise MetadataError(f"{levels!r:.40} is not a number of levels from 1 to {MOST_LEVELS}", field="levels")
     refuse_misplaced(array.stored)
-    known, version = _axes_of(array, axes), check_version(ome_version)
+    said = _axes_said(array) if axes is None else axes
+    known, version = axes_of(said, array.dimension_names, array.ndim), check_version(ome_version)
     steps, (known, scales, starts) = factors_of(factors, known), spaced(known, scale, array.stored.steps)
     reduction = Reduction(steps, method, tuple(masks_of(array, missing)))
     share, memory = share_of(part), memory_of(max_memory)
@@ -285,20 +286,13 @@ def downsample(
             estimate = job.estimate(recording)
         else:
             image = {KEY: multiscales(name, known, listed, method, version)}
-            left = job.write(image | geo.of_pyramid(_attributes(arrays), steps, method), overwrite, recording)
+            attributes = [(path, array.metadata.attributes) for path, array in arrays]
+            left = job.write(image | geo.of_pyramid(attributes, steps, method), overwrite, recording)
         if above is not None and job.is_copied and not left and not dry_run:
             parent = group_at(store, above)
             if parent is not None and parent.is_consolidated():  # it has a pyramid now
                 parent.consolidate()
     return Pyramid(location_of(store, group), method, known, listed, perf_counter() - start, dry_run, left, estimate)
-
-
-def _attributes(arrays: Sequence[tuple[str, Array]]) -> list[tuple[str, Mapping[str, Any]]]:
-    return [(path, array.metadata.attributes) for path, array in arrays]
-
-
-def _axes_of(array: Array, axes: Any) -> tuple[Axis, ...]:
-    return axes_of(_axes_said(array) if axes is None else axes, array.dimension_names, array.ndim)
 
 
 def _axes_said(array: Array) -> Any:

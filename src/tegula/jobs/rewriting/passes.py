@@ -97,7 +97,7 @@ class Pass:
     def memory(self) -> int:
         """Bytes of memory that a worker needs for one unit, and for the chunks that its threads decode or encode."""
         chunk = max(prod(self.reads) * self.depth, prod(self.writes)) * self.itemsize
-        return self.copies * _nbytes(self.unit, self.shape, self.itemsize) + _COPIES * self.threads * chunk
+        return self.copies * prod(_clipped(self.unit, self.shape)) * self.itemsize + _COPIES * self.threads * chunk
 
     def __repr__(self) -> str:
         read = f"{human_bytes(self.bytes_read)} read in {self.requests_read} requests"
@@ -374,8 +374,3 @@ def _touches(size: int, unit: int, chunk: int) -> int:
         return -(-size // chunk)
     cuts = (size - 1) // unit
     return -(-size // chunk) + cuts - (size - 1) // lcm(unit, chunk)
-
-
-def _nbytes(chunk: Shape, shape: Shape, itemsize: int) -> int:
-    """Return the bytes of a chunk of an array, as far as it lies within the array."""
-    return prod(_clipped(chunk, shape)) * itemsize

@@ -105,7 +105,9 @@ class Converting(Writing):
         """Write the new values of a box; return the bytes, and the largest error."""
         values, loss = self._new_values(box)
         self.target[box] = values
-        results = _amounts_of(loss) if self.precision is not None else {}
+        # errors as integers that sort in the same order: the bits of non-negative floats
+        errors = zip(_ERRORS, loss) if self.precision is not None else ()
+        results = {name: int(np.float64(error).view(np.int64)) for name, error in errors}
         return {"read": values.nbytes, "written": values.nbytes, **results}
 
     def _compared(self, box: Box) -> dict[str, int]:
@@ -180,11 +182,6 @@ def digest_of(array: Array, total: Mapping[str, int]) -> str:
 def loss_of(total: Mapping[str, int]) -> Loss:
     """Return the largest error of an array's values, from the results of its units."""
     return Loss(*(float(np.int64(total.get(name, 0)).view(np.float64)) for name in _ERRORS))
-
-
-def _amounts_of(loss: Loss) -> dict[str, int]:
-    """Return errors as integers that sort in the same order: the bits of non-negative floats."""
-    return {name: int(np.float64(error).view(np.int64)) for name, error in zip(_ERRORS, loss)}
 
 
 # --- what is read, and which boxes are visited

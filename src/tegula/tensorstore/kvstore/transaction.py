@@ -392,6 +392,10 @@ class StagedStore(BlockedKeys, Store):
         """Describe what is in the place of a key of the store; see `BlockedKeys.blocked_by`."""
         return blocked_by(self.base, self._check_key(key))
 
+    def blockers(self, prefix: str) -> Iterator[str]:
+        """Yield what no listing of the store shows; see `BlockedKeys.blockers`."""
+        return self.base.blockers(prefix) if isinstance(self.base, BlockedKeys) else super().blockers(prefix)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base!r})"
 
