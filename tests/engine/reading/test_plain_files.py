@@ -6,6 +6,7 @@ Where it has one, but the file system ignores case, that store asks for the name
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,7 @@ def test_missing_chunks_are_the_fill_value(tmp_path: Path, asked: list[str]) -> 
     assert (array[...] == 7).sum() == 96 - 6
 
 
+@pytest.mark.posix("symbolic links")
 def test_what_is_unusual_is_read_or_refused_by_python(tmp_path: Path, asked: list[str]) -> None:
     tegula.create_array(tmp_path / "a", data=VALUES, chunks=(2, 12), codecs=None)
     folder = tmp_path / "a/c"
@@ -91,6 +93,7 @@ def test_what_is_unusual_is_read_or_refused_by_python(tmp_path: Path, asked: lis
         array[4]
 
 
+@pytest.mark.posix("symbolic links")
 def test_a_directory_that_leads_out_of_the_store_is_refused(tmp_path: Path, asked: list[str]) -> None:
     tegula.create_array(tmp_path / "a", data=VALUES, chunks=(2, 12), codecs=None)
     (tmp_path / "a/c/0").rename(tmp_path / "outside")
@@ -116,9 +119,11 @@ def test_where_case_is_ignored_the_kernel_writes_the_files_of_chunks(
         array[1:5, 2:8] = -1
         array.append(VALUES[:3])
         assert chunks_of(keys) == []
-        (tmp_path / "a/c").rename(tmp_path / "a/C")  # the same on such a file system, but not the name of the key
-        assert not array[...].any()
-        (tmp_path / "a/C").rename(tmp_path / "a/c")
+        folder = (tmp_path / "a/c").rename(tmp_path / "a/moved")
+        folder = folder.rename(tmp_path / "a/C")  # the same on such a file system, but not the name of the key
+        with suppress(StoreError):  # where it really is the same, an error says so
+            assert not tegula.open_array(tmp_path / "a")[...].any()
+        folder.rename(tmp_path / "a/moved").rename(tmp_path / "a/c")
         assert (array[1:5, 2:8] == -1).all()
         array = tegula.create_array(tmp_path / "b", data=VALUES, chunks=(8, 12), format="zarr2", codecs=None)
         assert np.array_equal(array[...], VALUES)
