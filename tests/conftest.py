@@ -80,7 +80,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left = {*left_to_the_night(items), *(item for item in items if effort.QUICK and is_slow(item))}
     if sys.platform == "win32":
         left.update(item for item in items if is_posix(item))
-    if crude.CRUDE == "all":
+    if crude.IGNORES_CASE:
         marks = ((item, item.get_closest_marker("posix")) for item in items)
         left.update(
             item for item, mark in marks if mark is not None and mark.args == ("a file system that heeds case",)

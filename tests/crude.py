@@ -1,8 +1,8 @@
 """A crude file system, for the tests of stores and arrays once more: as on Windows, macOS and network drives.
 
-``TEGULA_CRUDE`` says how crude it is. With ``plain`` the kernel only reads local files, by their paths, and leaves all
-else to Python. With ``all`` besides, directories have no locks, so files are locked in their stead; a locked value
-can't be replaced; and the file system ignores case, so every name is looked up.
+``TEGULA_CRUDE`` says how crude it is. With ``case`` the file system ignores case, so names are looked up by the kernel,
+too. With ``plain`` the kernel only reads local files, by their paths, and leaves all else to Python. With ``all`` both,
+and directories have no locks, so files are locked in their stead, and a locked value can't be replaced.
 """
 
 from __future__ import annotations
@@ -16,20 +16,24 @@ from tegula.stores.local import kernel
 from tegula.stores.local.root import Root
 
 CRUDE = os.environ.get("TEGULA_CRUDE", "")
-if CRUDE not in ("", "plain", "all"):
-    raise ValueError(f"TEGULA_CRUDE must be plain or all, not {CRUDE!r}")
+if CRUDE not in ("", "case", "plain", "all"):
+    raise ValueError(f"TEGULA_CRUDE must be case, plain or all, not {CRUDE!r}")
+IGNORES_CASE = CRUDE in ("case", "all")
 
 
 def apply() -> None:
     """Make the file system crude for the rest of this process."""
-    system.KERNEL_STORES = False  # type: ignore[misc]
-    kernel.is_allowed = False
-    kernel.kernel_in_use = lambda **_: None  # type: ignore[assignment]
+    if CRUDE in ("plain", "all"):
+        system.KERNEL_STORES = False  # type: ignore[misc]
+        kernel.is_allowed = False
+        kernel.kernel_in_use = lambda **_: None  # type: ignore[assignment]
+    if IGNORES_CASE:
+        Root.ignores_case = property(lambda _: True, lambda *_: None)  # type: ignore[assignment]
     if CRUDE == "all":
-        _apply_all()
+        _lock_files_only()
 
 
-def _apply_all() -> None:
+def _lock_files_only() -> None:
     lock: Any = system.try_lock
 
     def lock_files_only(fd: int) -> bool:
@@ -39,4 +43,3 @@ def _apply_all() -> None:
 
     system.try_lock = lock_files_only  # type: ignore[assignment]
     system.LOCKS_VALUES = False  # type: ignore[misc]
-    Root.ignores_case = property(lambda _: True, lambda *_: None)  # type: ignore[assignment]

@@ -87,14 +87,18 @@ class LocalFiles:
         prefix: str,
         document: str | None,
         confirm: Callable[[bool], tuple[str, tuple[int, int, int], tuple[int, ...]]] | None,
+        ignores_case: bool,
     ) -> LocalFiles:
         """`base` is the directory's path with a slash; `prepare` checks and makes the directory of a key's prefix.
 
         The kernel makes the next directories by itself as long as the file of the key `anchor` exists. All keys begin
         with `prefix`, and belong to the node of a `document`, if there is one. `confirm` checks that it describes the
         node, and returns the document's key, inode number, time and size of its file, and the shape in it; with
-        ``True`` it raises the error for a node that was replaced.
+        ``True`` it raises the error for a node that was replaced. `ignores_case` says that the file system does.
         """
+    @staticmethod
+    def serves(directory: str) -> bool:
+        """Return whether the file system of a directory is one whose files the kernel may open itself."""
 
 class Array:
     """The description of a stored array."""

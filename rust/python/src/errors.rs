@@ -56,7 +56,7 @@ fn not_stored(py: Python<'_>, mut coords: Vec<Vec<u64>>, key: Option<String>) ->
 }
 
 /// Make the error for a value that has changed since it was read.
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "macos", windows))]
 pub fn conflict(py: Python<'_>) -> PyErr {
     make(py, "ConflictError", "the value has changed since it was read", None, None).unwrap_or_else(|error| error)
 }

@@ -1,38 +1,36 @@
 //! Local files, which the kernel opens itself.
 
 use std::ffi::OsString;
-#[cfg(target_os = "linux")]
-use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use pyo3::buffer::PyBuffer;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "macos", windows))]
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "macos", windows))]
 use pyo3::types::PyBytes;
 use pyo3::types::PyList;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "macos", windows))]
 use tegula_kernel::stores::{Expected, Generation, Piece, Store, Value, local};
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "macos", windows))]
 use tegula_kernel::{Error, Result};
 
 use crate::asked::Asked;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "macos", windows))]
 use crate::asked::Data;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "macos", windows))]
 use crate::errors::{conflict, exception, foreign, system_error};
 
 /// Files below a directory, which the kernel opens itself; anything unusual is left to the Python store.
 #[pyclass(frozen, module = "tegula._kernel")]
 pub struct LocalFiles {
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "linux", target_os = "macos", windows))]
     pub files: Arc<local::LocalFiles>,
     pub store: Arc<Asked>,
 }
 
 /// The key of a document, inode number, time and size of its file, and the shape of the array.
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "macos", windows))]
 type FoundParts = (String, (u64, i64, u64), Vec<u64>);
 
 #[pymethods]
@@ -42,7 +40,7 @@ impl LocalFiles {
     ///
     /// All keys begin with `prefix`, and belong to the node of a `document`, if there is one. `confirm` checks that it
     /// describes the node, and returns the document's key, inode number, time and size of its file, and the shape in it;
-    /// with `True` it raises the error for a node that was replaced.
+    /// with `True` it raises the error for a node that was replaced. `ignores_case` says that the file system does.
     #[new]
     #[expect(clippy::too_many_arguments, reason = "the parts of a description")]
     fn new(
@@ -54,15 +52,17 @@ impl LocalFiles {
         prefix: &str,
         document: Option<&str>,
         confirm: Py<PyAny>,
+        ignores_case: bool,
     ) -> LocalFiles {
-        #[cfg(not(target_os = "linux"))]
-        let _ = (base, sync, prepare, anchor, prefix, document, confirm);
-        #[cfg(target_os = "linux")]
+        #[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
+        let _ = (base, sync, prepare, anchor, prefix, document, confirm, ignores_case);
+        #[cfg(any(target_os = "linux", target_os = "macos", windows))]
         let files = {
             let prepare =
                 move |parent: &str| Python::attach(|py| prepare.call1(py, (parent,))?.extract(py)).map_err(foreign);
             let files = local::LocalFiles::new(base.into(), sync, Box::new(prepare));
             let files = if let Some(anchor) = anchor { files.making_directories(anchor) } else { files };
+            let files = if ignores_case { files.ignoring_case() } else { files };
             let confirm = move |replaced: bool| {
                 let found = Python::attach(|py| confirm.call1(py, (replaced,))?.extract::<FoundParts>(py));
                 let found = found.map_err(foreign)?;
@@ -72,10 +72,19 @@ impl LocalFiles {
             if let Some(document) = document { files.of_node(document, prefix, Box::new(confirm)) } else { files }
         };
         LocalFiles {
-            #[cfg(target_os = "linux")]
+            #[cfg(any(target_os = "linux", target_os = "macos", windows))]
             files: Arc::new(files),
             store: Arc::new(Asked { store, ranged: false, concurrency: 0, reader: None }),
         }
+    }
+
+    /// Whether the file system of a directory is one whose files the kernel may open itself.
+    #[staticmethod]
+    fn serves(directory: OsString) -> bool {
+        #[cfg(any(target_os = "linux", target_os = "macos", windows))]
+        return local::serves(directory.as_encoded_bytes());
+        #[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
+        false
     }
 }
 
@@ -91,19 +100,21 @@ pub fn put_file(
     expected: Option<&Bound<'_, PyAny>>,
     sync: bool,
 ) -> PyResult<Option<(u64, i64, u64)>> {
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
     {
         let _ = (py, directory, name, value, expected, sync);
         Ok(None)
     }
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "linux", target_os = "macos", windows))]
     {
         let Ok(expected) = expected.map(file_generation).transpose() else { return Ok(None) };
-        if !value.readonly() || !value.is_c_contiguous() {
+        let is_text = directory.to_str().is_some(); // on Windows only such paths can be passed on
+        let (directory, name) = (directory.into_encoded_bytes(), name.into_encoded_bytes());
+        if (cfg!(windows) && !is_text) || !value.readonly() || !value.is_c_contiguous() {
             return Ok(None);
         }
         let value = Data::Buffer(value);
-        let put = || local::put_file(directory.as_bytes(), name.as_bytes(), value.bytes(), expected.as_ref(), sync);
+        let put = || local::put_file(&directory, &name, value.bytes(), expected.as_ref(), sync);
         match py.detach(put) {
             Ok(made) => Ok(Some((made.0[0], made.time(), made.0[2]))),
             Err(Error::Unusual) => Ok(None),
@@ -124,12 +135,12 @@ pub fn read_files<'py>(
     most: usize,
     threads: usize,
 ) -> PyResult<Bound<'py, PyList>> {
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
     {
         let _ = (directory, most, threads);
         PyList::new(py, keys.iter().map(|_| false))
     }
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "linux", target_os = "macos", windows))]
     {
         let answers = py.detach(|| local::bulk::read_files(directory.into(), &keys, most, threads));
         let found = PyList::empty(py);
@@ -147,17 +158,17 @@ pub fn read_files<'py>(
 /// Whether there are plain files at paths below a directory; `None` stands for one that the Python store has to look at.
 #[pyfunction]
 pub fn find_files(py: Python<'_>, directory: OsString, paths: Vec<String>, threads: usize) -> Vec<Option<bool>> {
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
     {
         let _ = (py, directory, threads);
         vec![None; paths.len()]
     }
-    #[cfg(target_os = "linux")]
-    py.detach(|| local::bulk::find_files(directory.as_bytes(), &paths, threads))
+    #[cfg(any(target_os = "linux", target_os = "macos", windows))]
+    py.detach(|| local::bulk::find_files(directory.as_encoded_bytes(), &paths, threads))
 }
 
 /// The state that a generation of the Python store stands for; an error for generations that the kernel does not know.
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "macos", windows))]
 fn file_generation(token: &Bound<'_, PyAny>) -> PyResult<Expected> {
     if let Ok((inode, time, size)) = token.extract::<(u64, i64, u64)>() {
         return Ok(Expected::File(Generation([inode, time as u64, size])));
@@ -175,9 +186,9 @@ fn file_generation(token: &Bound<'_, PyAny>) -> PyResult<Expected> {
 #[pyfunction]
 #[pyo3(signature = (hook=None, clock=None))]
 pub fn faults(hook: Option<Py<PyAny>>, clock: Option<i64>) {
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "linux", target_os = "macos", windows))]
     local::faults::set_clock(clock);
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "linux", target_os = "macos", windows))]
     local::faults::set_hook(hook.map(|hook| -> local::faults::Hook {
         Arc::new(move |call, path| {
             Python::attach(|py| {
@@ -188,19 +199,19 @@ pub fn faults(hook: Option<Py<PyAny>>, clock: Option<i64>) {
             })
         })
     }));
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
     drop((hook, clock));
 }
 
 /// The effect of a fault: the call fails, or reads or writes at most so many bytes.
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "macos", windows))]
 #[derive(FromPyObject)]
 enum FaultParts {
     Fail { errno: i32 },
     Short { most: usize },
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "macos", windows))]
 fn fate(hook: &Bound<'_, PyAny>, call: &str, path: &str) -> PyResult<local::faults::Fate> {
     use local::faults::Fate;
     Ok(match hook.call1((call, path))?.extract::<Option<FaultParts>>()? {
@@ -211,13 +222,13 @@ fn fate(hook: &Bound<'_, PyAny>, call: &str, path: &str) -> PyResult<local::faul
 }
 
 /// Local files for one operation.
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "macos", windows))]
 pub struct Files<'s> {
     pub fast: local::Session<'s>,
     pub slow: &'s Asked,
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "macos", windows))]
 impl Store for Files<'_> {
     fn open(&self, key: &str) -> Result<Option<Box<dyn Value + '_>>> {
         self.fast.open(key)

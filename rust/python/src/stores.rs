@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use pyo3::exceptions::{PyException, PyTypeError};
 use pyo3::prelude::*;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "macos", windows))]
 use tegula_kernel::backoff;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "macos", windows))]
 use tegula_kernel::stores::local;
 use tegula_kernel::stores::{Expected, Store, Value, plain};
 use tegula_kernel::{Error, Result};
@@ -15,7 +15,7 @@ use tegula_kernel::{Error, Result};
 use crate::asked::{Asked, Reader, Roomy};
 use crate::attaching::attach;
 use crate::errors::foreign;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "macos", windows))]
 use crate::files::Files;
 use crate::files::LocalFiles;
 
@@ -72,11 +72,14 @@ pub enum Source {
     /// A Python store of files, which the kernel reads itself.
     Plain(Arc<plain::PlainFiles>, Arc<Asked>),
     /// Local files, and the Python store for anything unusual.
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "linux", target_os = "macos", windows))]
     Files(Arc<local::LocalFiles>, Arc<Asked>),
 }
 
-#[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "only the store of local files needs them"))]
+#[cfg_attr(
+    not(any(target_os = "linux", target_os = "macos", windows)),
+    expect(unused_variables, reason = "only the store of local files needs them")
+)]
 impl Source {
     /// The kernel's side of one of the classes above.
     pub fn new(store: &Bound<'_, PyAny>) -> PyResult<Source> {
@@ -91,9 +94,9 @@ impl Source {
             return Err(PyTypeError::new_err("this is not a store of the kernel"));
         };
         let store = store.get();
-        #[cfg(target_os = "linux")]
+        #[cfg(any(target_os = "linux", target_os = "macos", windows))]
         return Ok(Source::Files(store.files.clone(), store.store.clone()));
-        #[cfg(not(target_os = "linux"))]
+        #[cfg(not(any(target_os = "linux", target_os = "macos", windows)))]
         Ok(Source::Asked(store.store.clone()))
     }
 
@@ -101,7 +104,7 @@ impl Source {
     pub fn cuts(&self, shape: &[u64]) -> Option<Vec<u64>> {
         match self {
             Source::Asked(_) | Source::Plain(..) => None,
-            #[cfg(target_os = "linux")]
+            #[cfg(any(target_os = "linux", target_os = "macos", windows))]
             Source::Files(files, _) => files.cuts(shape),
         }
     }
@@ -121,7 +124,7 @@ impl Source {
                 None => work(store.as_ref()),
             },
             Source::Plain(files, slow) => work(&Plain { fast: files.reading(hint), slow }),
-            #[cfg(target_os = "linux")]
+            #[cfg(any(target_os = "linux", target_os = "macos", windows))]
             Source::Files(files, slow) => {
                 for attempt in 0..backoff::ATTEMPTS {
                     let fast = if reads { files.reading(prefix, hint) } else { files.writing(prefix, hint) };
@@ -169,7 +172,7 @@ pub enum Near<'s> {
     /// A Python store.
     Asked(&'s Asked),
     /// Local files, and the Python store for anything unusual.
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "linux", target_os = "macos", windows))]
     Files(Files<'s>),
 }
 
@@ -178,19 +181,22 @@ impl Near<'_> {
     pub fn store(&self) -> &dyn Store {
         match self {
             Near::Asked(store) => *store,
-            #[cfg(target_os = "linux")]
+            #[cfg(any(target_os = "linux", target_os = "macos", windows))]
             Near::Files(files) => files,
         }
     }
 }
 
-#[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "only the store of local files needs them"))]
+#[cfg_attr(
+    not(any(target_os = "linux", target_os = "macos", windows)),
+    expect(unused_variables, reason = "only the store of local files needs them")
+)]
 impl Source {
     /// The store, for an operation on single chunks of several arrays.
     pub fn near(&self, (prefix, hint): (&str, usize)) -> Result<Near<'_>> {
         match self {
             Source::Asked(store) | Source::Plain(_, store) => Ok(Near::Asked(store)),
-            #[cfg(target_os = "linux")]
+            #[cfg(any(target_os = "linux", target_os = "macos", windows))]
             Source::Files(files, slow) => Ok(Near::Files(Files { fast: files.writing(prefix, hint)?, slow })),
         }
     }
@@ -199,7 +205,7 @@ impl Source {
     pub fn any(&self, keys: impl Iterator<Item = String>) -> Result<bool> {
         match self {
             Source::Asked(_) | Source::Plain(..) => Err(Error::Unusual),
-            #[cfg(target_os = "linux")]
+            #[cfg(any(target_os = "linux", target_os = "macos", windows))]
             Source::Files(files, _) => files.any(keys),
         }
     }
@@ -212,7 +218,7 @@ impl Source {
     ) -> Result<bool> {
         match self {
             Source::Asked(_) | Source::Plain(..) => Err(Error::Unusual),
-            #[cfg(target_os = "linux")]
+            #[cfg(any(target_os = "linux", target_os = "macos", windows))]
             Source::Files(files, _) => files.delete_all(keys, holds),
         }
     }

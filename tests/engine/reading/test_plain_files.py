@@ -1,8 +1,12 @@
-"""Where the kernel has no store of files, it reads those of most chunks by their paths, and Python does the rest."""
+"""Where the kernel has no store of files, it reads those of most chunks by their paths, and Python does the rest.
+
+Where it has one, but the file system ignores case, that store asks for the names of directories.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +23,12 @@ from tegula.stores.local.root import Root
 VALUES = np.arange(96, dtype="i4").reshape(8, 12)
 
 
-@pytest.fixture(params=["heeds case", "ignores case"])
+@pytest.fixture(params=["heeds case", "ignores case", "ignores case, own store"])
 def asked(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, kernel: object) -> Iterator[list[str]]:
     """The keys whose values Python has read."""
-    monkeypatch.setattr(system, "KERNEL_STORES", False)
-    if request.param == "ignores case":
+    if request.param != "ignores case, own store":
+        monkeypatch.setattr(system, "KERNEL_STORES", False)
+    if request.param != "heeds case":
         monkeypatch.setattr(Root, "ignores_case", property(lambda _: True, lambda *_: None), raising=False)
     keys: list[str] = []
     get = LocalStore.get
@@ -66,6 +71,7 @@ def test_missing_chunks_are_the_fill_value(tmp_path: Path, asked: list[str]) -> 
     assert (array[...] == 7).sum() == 96 - 6
 
 
+@pytest.mark.posix("symbolic links")
 def test_what_is_unusual_is_read_or_refused_by_python(tmp_path: Path, asked: list[str]) -> None:
     tegula.create_array(tmp_path / "a", data=VALUES, chunks=(2, 12), codecs=None)
     folder = tmp_path / "a/c"
@@ -87,9 +93,37 @@ def test_what_is_unusual_is_read_or_refused_by_python(tmp_path: Path, asked: lis
         array[4]
 
 
+@pytest.mark.posix("symbolic links")
 def test_a_directory_that_leads_out_of_the_store_is_refused(tmp_path: Path, asked: list[str]) -> None:
     tegula.create_array(tmp_path / "a", data=VALUES, chunks=(2, 12), codecs=None)
     (tmp_path / "a/c/0").rename(tmp_path / "outside")
     (tmp_path / "a/c/0").symlink_to(tmp_path / "outside")
     with pytest.raises(StoreError, match="leads out of the store"):
         tegula.open_array(tmp_path / "a")[...]
+
+
+def test_where_case_is_ignored_the_kernel_writes_the_files_of_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: object
+) -> None:
+    monkeypatch.setattr(Root, "ignores_case", property(lambda _: True, lambda *_: None), raising=False)
+    keys: list[str] = []
+    write = LocalStore.set
+
+    def noting(self: LocalStore, key: str, *args: Any, **options: Any) -> Any:
+        keys.append(key)
+        return write(self, key, *args, **options)
+
+    monkeypatch.setattr(LocalStore, "set", noting)
+    with config.configure(executor="kernel"):
+        array = tegula.create_array(tmp_path / "a", data=VALUES, chunks=(2, 3), codecs=None)
+        array[1:5, 2:8] = -1
+        array.append(VALUES[:3])
+        assert chunks_of(keys) == []
+        folder = (tmp_path / "a/c").rename(tmp_path / "a/moved")
+        folder = folder.rename(tmp_path / "a/C")  # the same on such a file system, but not the name of the key
+        with suppress(StoreError):  # where it really is the same, an error says so
+            assert not tegula.open_array(tmp_path / "a")[...].any()
+        folder.rename(tmp_path / "a/moved").rename(tmp_path / "a/c")
+        assert (array[1:5, 2:8] == -1).all()
+        array = tegula.create_array(tmp_path / "b", data=VALUES, chunks=(8, 12), format="zarr2", codecs=None)
+        assert np.array_equal(array[...], VALUES)

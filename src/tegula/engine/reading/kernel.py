@@ -136,27 +136,28 @@ def _new_kernel_store(library: ModuleType, array: StoredArray) -> Any:
         if store.ignores_case is None:  # jobs write arrays without documents; any other name with letters will do
             for key in islice(store.list_prefix(""), 1):
                 store.exists(key)
-        ignores_case = store.ignores_case
-        if ignores_case is None and system.KERNEL_STORES:
-            return None
-        if ignores_case or not system.KERNEL_STORES:
+        base = store.root.rstrip(os.sep) + os.sep
+        if not (system.KERNEL_STORES and library.LocalFiles.serves(base)):
             locate = partial(kernels.located, store)
+        elif store.ignores_case is None:
+            return None
         else:
             sync = store.durability == "fsync"
-            if not store.read_only:
+            if os.name == "posix" and not store.read_only:
                 import fcntl  # noqa: F401, PLC0415 - threads of the kernel call `prepare`, and import nothing
             node = array.node
             if node is not None and node.is_copied:  # its own document may be missing
                 node.confirm(array.store)
             return library.LocalFiles(
                 store,
-                store.root.rstrip(os.sep) + os.sep,
+                base,
                 sync,
                 store.prepare,
                 array.document,
                 array.prefix,
                 None if node is None else node.key,
                 None if node is None else partial(node.confirm_file, array.store),
+                store.ignores_case,
             )
     reader = remote.ShardReader(target) if target.is_remote or isinstance(target, Ranged) else None
     return library.PythonStore(

@@ -40,6 +40,8 @@ def states(root: Root, prefix: str, get: Callable[..., Any]) -> Iterator[tuple[s
         for key, entry in () if path is None else entries_below(path, prefix, root.enters):
             with suppress(FileNotFoundError):
                 status = entry.stat(follow_symlinks=False)
+                if not status.st_ino:  # on Windows the directory does not have it, and may have an earlier time
+                    status = os.lstat(entry.path)
                 if stat.S_ISREG(status.st_mode) and not needs_more(status):
                     yield key, status.st_size, state_of((status.st_ino, status.st_mtime_ns, status.st_size))
                     continue

@@ -78,6 +78,12 @@ pub struct Session<'a> {
     directories: Mutex<Vec<(Box<str>, Directory)>>,
 }
 
+/// Whether the store may be used below a directory: elsewhere than on Linux, on a local disk whose file system is known.
+pub fn serves(directory: &[u8]) -> bool {
+    let is_known = |place: OwnedFd| system::local_disk(place.as_fd()).0;
+    cfg!(target_os = "linux") || system::open_at(system::anywhere(), &[directory], PLACE).is_ok_and(is_known)
+}
+
 impl LocalFiles {
     /// Make the store below `base`, an absolute path that ends in a slash. With `sync` a value and its name are on the
     /// disk when `set` returns. `prepare` is called before the first value is put into a directory, and again if the

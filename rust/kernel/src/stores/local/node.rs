@@ -254,8 +254,11 @@ impl Node {
 }
 
 impl Place {
-    /// Return the directory as one that stays open, if not too many are.
+    /// Return the directory as one that stays open, if not too many are. On Windows none does: it could not be renamed.
     fn kept(self: &Arc<Place>) -> Option<Arc<Place>> {
+        if cfg!(windows) {
+            return None;
+        }
         let is_free = OPEN.fetch_add(1, Ordering::Relaxed) < MOST_OPEN;
         let file = system::duplicate(self.file.as_fd()).ok().filter(|_| is_free);
         if file.is_none() {

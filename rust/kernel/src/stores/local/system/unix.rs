@@ -276,7 +276,15 @@ pub fn make_directory(directory: BorrowedFd<'_>, name: &[u8]) -> Outcome<()> {
 /// The system's error.
 pub fn unlink(directory: BorrowedFd<'_>, name: &[u8]) -> Outcome<()> {
     ask("unlinkat", Subject::At(directory, &[name]))?;
-    with_path(&[name], |name| checked(calls::unlinkat(directory, name.into(), 0)))
+    match with_path(&[name], |name| checked(calls::unlinkat(directory, name.into(), 0))) {
+        // macOS says only that it is not permitted
+        Err(Errno(libc::EPERM))
+            if status_at(directory, &[name], Last::Itself).is_ok_and(|found| found.is_directory()) =>
+        {
+            Err(Errno(libc::EISDIR))
+        }
+        other => other,
+    }
 }
 
 /// Remove an empty directory from a directory.
