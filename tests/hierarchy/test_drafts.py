@@ -93,6 +93,16 @@ def test_nothing_is_written(old: Path) -> None:
     for create in (lambda: tegula.create_array(old, shape=3, dtype="i1"), lambda: tegula.open(old, "a", shape=3)):
         with pytest.raises(TegulaError):
             create()
+    # by a path inside the hierarchy, where a node would hide that of the draft
+    other = tegula.create_array({}, data=[1, 2])
+    for create in (
+        lambda: tegula.create_array(old / "g/a", shape=3, dtype="i1"), lambda: tegula.create_group(old / "g"),
+        lambda: tegula.save(old / "x", [1], format="bcolz"), lambda: tegula.create_table(old / "t", {"a": [1]}),
+        lambda: tegula.copy(other, old / "y"), lambda: tegula.convert(other, old / "z"),
+        lambda: tegula.create_array(old / "g", path="b", shape=3, dtype="i1", overwrite=True),
+    ):  # fmt: skip
+        with pytest.raises(ReadOnlyError, match=r"draft of Zarr v3.*convert it"):
+            create()
     with pytest.raises(UnsupportedError, match="not written"):
         tegula.convert(old, {}, format="zarr3_draft")
     assert contents(old) == before

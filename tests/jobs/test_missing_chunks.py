@@ -30,6 +30,7 @@ JOBS: dict[str, Callable[..., Any]] = {
     "statistics": tegula.statistics,
     "checksum": tegula.checksum,
     "check": tegula.check,
+    "sync": lambda node, **how: tegula.sync(node, tegula.MemoryStore(), **how),
     "downsample": lambda node, **how: tegula.downsample(node, {}, **how),
 }
 KINDS: dict[str, dict[str, Any]] = {

@@ -15,7 +15,7 @@ from tegula.arrays.node import Node
 from tegula.engine.documents.implied_keys import listable
 from tegula.engine.nodes.creating import check_path, check_reserved, create_parents
 from tegula.engine.nodes.deleting import delete_node, holds_draft, is_chunk_key, is_taken, occupant
-from tegula.engine.nodes.paths import is_vacant
+from tegula.engine.nodes.paths import is_vacant, refuse_inside_draft
 from tegula.engine.nodes.replacing import replacing
 from tegula.engine.stored.states import REPLACEMENTS
 from tegula.engine.stored.visiting import batches
@@ -389,6 +389,7 @@ def prepare(store: Store, old: str, new_store: Store, new: str, overwrite: bool)
     # the name, which must be valid in the format of the node
     node = _read_node(store, old)
     refuse_overlap(store, old, new_store, new)
+    refuse_inside_draft(new_store)
     is_folder = isinstance(node, GroupMetadata) and not node.documents
     if node is not None and not is_folder:
         fmt = find_format(node.format)

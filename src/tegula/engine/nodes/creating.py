@@ -20,7 +20,7 @@ from tegula.engine.lengths.atomic_append import complete_rows, resize_rows
 from tegula.engine.nodes.changing import create_documents
 from tegula.engine.nodes.deleting import clear_place, delete_occupant, remove_array
 from tegula.engine.nodes.opening import stored_array
-from tegula.engine.nodes.paths import check_path, check_reserved, create_parents, is_vacant
+from tegula.engine.nodes.paths import check_path, check_reserved, create_parents, is_vacant, refuse_inside_draft
 from tegula.engine.nodes.replacing import replacing
 from tegula.engine.reading.remote import delete_keys
 from tegula.engine.stored.array import StoredArray
@@ -207,6 +207,7 @@ def create_node(
     # the path, and whether it is free
     if not anywhere:
         check_path(path, fmt)
+        refuse_inside_draft(store)
         if not reserved:
             check_reserved(path, fmt, store)
     # refuse metadata that could not be read back, before anything is changed

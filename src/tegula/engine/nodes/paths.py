@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
 from tegula.engine.documents.finding import JOB_DIRECTORY
 from tegula.engine.documents.reading import documents_of, read_metadata
 from tegula.engine.nodes.changing import create_documents
-from tegula.errors import AlreadyExistsError, MetadataError
+from tegula.errors import AlreadyExistsError, MetadataError, ReadOnlyError
 from tegula.formats import Format
+from tegula.formats.keys import ZARR3_KEY
 from tegula.metadata.nodes import ArrayMetadata, GroupMetadata
+from tegula.runtime.deferred import Later
 from tegula.stores import Store
 
-__all__ = ["check_path", "check_reserved", "create_parents", "is_vacant"]
+if TYPE_CHECKING:
+    from tegula.formats import zarr3_draft
+    from tegula.stores import zarr3_draft as views
+else:
+    zarr3_draft, views = Later("tegula.formats.zarr3_draft"), Later("tegula.stores.zarr3_draft")
+
+__all__ = ["check_path", "check_reserved", "create_parents", "is_vacant", "refuse_inside_draft"]
 
 _FEW = 100
+_ENTRY = 2**16  # bytes of a document that may be an entry point
 
 
 def is_vacant(store: Store, path: str, *, beside_jobs: bool = False) -> bool:
@@ -56,6 +69,23 @@ def check_path(path: str, fmt: Format) -> None:
     for name in path.split("/") if path else []:
         if not name or set(name) == {"."} or name == "zarr.json" or name in fmt.keys or "\0" in name:
             raise MetadataError(f"{name!r} can't be the name of a node", path=path)
+
+
+def refuse_inside_draft(store: Store) -> None:
+    """Refuse a store in a hierarchy of a draft of Zarr v3, whose nodes its own would hide; only local ones are seen.
+
+    Raises
+    ------
+    ReadOnlyError
+        If the entry point of a hierarchy is in a directory above.
+    """
+    directory = store.local_directory
+    while directory is not None and (above := os.path.dirname(directory)) != directory:
+        directory, raw = above, b""
+        with suppress(OSError), open(os.path.join(directory, ZARR3_KEY), "rb") as file:
+            raw = file.read(_ENTRY)
+        if b"purl.org" in raw and zarr3_draft.is_entry_point(raw):  # else the module is not loaded
+            raise ReadOnlyError(f"the path {views.DraftStore.why_read_only}", path=store.url)
 
 
 def check_reserved(path: str, fmt: Format, store: Store | None = None) -> None:

@@ -154,6 +154,7 @@ class SyncJob(ArrayJob):
     def entry(self, source: Array, prepared: Prepared) -> ConvertedArray:
         """Sync an array, or in a dry run say what that would do."""
         refuse_misplaced(source.stored)
+        engine.check_complete(source.stored)
         name, run = prepared.name, self.run
         if prepared.mode == "copy" and not copies_whole_chunks(source, prepared):
             prepared = replace(prepared, mode="rewrite")
