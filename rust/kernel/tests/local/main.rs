@@ -386,8 +386,8 @@ fn a_link_in_the_place_of_a_value_is_replaced() {
 fn a_directory_is_never_replaced() {
     let place = Place::new();
     fs::create_dir(place.path("a")).unwrap();
-    let error = place.store().set("a", &[b"x"], Some(&Expected::Absent)).unwrap_err();
-    assert_eq!(error.to_string(), format!("can't write {}: Is a directory", place.path("a").display()));
+    // the Python store replaces an empty one
+    assert!(matches!(place.store().set("a", &[b"x"], Some(&Expected::Absent)), Err(Error::Unusual)));
     assert!(place.path("a").is_dir());
     assert_eq!(place.names(""), ["a"]);
 }
