@@ -11,8 +11,8 @@ _TRIES: Final = 20
 def parse_expression(text: str) -> ast.expr:
     """Return the syntax tree of an expression, as `ast.parse` does.
 
-    Python before 3.14 counts how deep the parser is in one variable for all threads, and raises ``SystemError`` when
-    another thread has parsed meanwhile. That lasts microseconds and leaves no trace, so the text is parsed again.
+    Before 3.14, Python counts the depth of the parser in one variable for all threads, and raises ``SystemError`` if
+    another thread parses at the same time. The error changes nothing, so this function parses the text again.
 
     Raises
     ------
