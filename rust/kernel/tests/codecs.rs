@@ -45,6 +45,10 @@ fn same_as_python() {
         match &case.wanted {
             Some(wanted) if case.encodes => {
                 let found = encoded(&*codec, &case.given);
+                if cfg!(target_endian = "big") && matches!(case.options, Options::Lz4 { .. }) {
+                    check_decoding(&*codec, &found, &case.given, &what); // whose choices depend on the order of bytes
+                    continue;
+                }
                 let place = found.iter().zip(wanted).position(|(one, other)| one != other);
                 assert!(found == *wanted, "{what}: {} and {} bytes, from {place:?}", found.len(), wanted.len());
                 assert!(codec.encoded_size(case.given.len()).is_none_or(|size| size == found.len()), "{what}");
