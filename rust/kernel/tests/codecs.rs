@@ -45,8 +45,10 @@ fn same_as_python() {
         match &case.wanted {
             Some(wanted) if case.encodes => {
                 let found = encoded(&*codec, &case.given);
-                if cfg!(target_endian = "big") && matches!(case.options, Options::Lz4 { .. }) {
-                    check_decoding(&*codec, &found, &case.given, &what); // whose choices depend on the order of bytes
+                // what LZ4 chooses depends on the order of bytes; no data at all are stored, and refused, as by numcodecs
+                let chooses = cfg!(target_endian = "big") && matches!(case.options, Options::Lz4 { .. });
+                if chooses && !case.given.is_empty() {
+                    check_decoding(&*codec, &found, &case.given, &what);
                     continue;
                 }
                 let place = found.iter().zip(wanted).position(|(one, other)| one != other);
