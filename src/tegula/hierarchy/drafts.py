@@ -70,7 +70,8 @@ def elsewhere(
         if (view := _entered(store, "/".join(names[:count]))) is not None:
             return view, path
     for directory in paths.entry_points_above(store) if inside is None else ():
-        if (view := _entered(LocalStore(directory, read_only=True), "")) is not None:
+        above = LocalStore(directory, read_only=True)
+        if (view := _entered(above, "")) is not None:
             below = os.path.relpath(store.local_directory or "", directory).split(os.sep)
             return view, "/".join([*below, *names])
     return None

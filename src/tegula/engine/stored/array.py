@@ -426,13 +426,16 @@ class StoredArray(frozen.Frozen):
     def _refuse_blocker(self, key: str = "") -> None:
         """Refuse a key, not of a chunk, whose value stands in the place of a directory of chunks.
 
-        Without a key, nothing is listed; then it is that of the directory which holds all chunks.
+        Without a key, nothing is listed; then it is that of the directory which holds all chunks. What stands where
+        an array is only planned may be a chunk of the one that it replaces.
 
         Raises
         ------
         StoreError
             If it does: none of them can be read, so they are not simply missing.
         """
+        if self.document is None:
+            return
         found = blocked_chunk(self.store, self.prefix, self.metadata, key or self.chunk_prefix.removesuffix("/"))
         if found is not None:
             raise StoreError(f"chunks can't be listed: {found[1]}", path=self.store.url, key=found[0])
