@@ -358,10 +358,11 @@ class StoredArray(frozen.Frozen):
         most = min(number // _SHARE, sys.maxsize)
         return next(islice(self.stored_chunks(), most, None), None) is None
 
-    def stored_chunks(self) -> Iterator[tuple[tuple[int, ...], str]]:
+    def stored_chunks(self, *, is_planned: bool = False) -> Iterator[tuple[tuple[int, ...], str]]:
         """Yield grid coordinates and key of each chunk that has a value, in no particular order.
 
-        If the store can't be listed, chunks outside the grid are not found.
+        If the store can't be listed, chunks outside the grid are not found. Where an array is only planned, what stands
+        in the place of a directory of chunks is not refused: it may be a chunk of the one that it replaces.
         """
         if not self.store.listable:
             yield from grid_keys.stored_in_grid(self.store, self.prefix, self.metadata)
@@ -371,29 +372,29 @@ class StoredArray(frozen.Frozen):
             coords = keys.decode(key[len(self.prefix) :], self.metadata.ndim)
             if coords is not None:
                 yield coords, key
-            else:
+            elif not is_planned:
                 self._refuse_blocker(key)
-        if not key:
+        if not key and not is_planned:
             self._refuse_blocker()
 
-    def sized_chunks(self) -> Iterator[tuple[tuple[int, ...], str, int]]:
+    def sized_chunks(self, *, is_planned: bool = False) -> Iterator[tuple[tuple[int, ...], str, int]]:
         """Yield what `stored_chunks` does, and the length of each value in bytes."""
         if isinstance(self.store, SizedListing) and self.store.listable:
             keys, ndim, key = self.metadata.keys, self.metadata.ndim, ""
             for key, nbytes in self.store.list_sizes(self.chunk_prefix):
                 if (coords := keys.decode(key[len(self.prefix) :], ndim)) is not None:
                     yield coords, key, nbytes
-                else:
+                elif not is_planned:
                     self._refuse_blocker(key)
-            if not key:
+            if not key and not is_planned:
                 self._refuse_blocker()
             return
-        chunks = self.stored_chunks()
+        chunks = self.stored_chunks(is_planned=is_planned)
         while some := [*islice(chunks, _FEW)]:
             sizes = pool.gather(self.store.size, [key for _, key in some], self.store.concurrency)
             yield from ((coords, key, size) for (coords, key), size in zip(some, sizes) if size is not None)
 
-    def chunk_states(self) -> Iterator[tuple[Any, Sequence[int], Sequence[int]]]:
+    def chunk_states(self, *, is_planned: bool = False) -> Iterator[tuple[Any, Sequence[int], Sequence[int]]]:
         """Yield the grid coordinates of some stored chunks, their lengths and their states, in no particular order.
 
         A state is a number below 2**64, another one whenever the value is; 0 if it is not known. Stores whose
@@ -408,16 +409,16 @@ class StoredArray(frozen.Frozen):
                 coords: Any = keys.decode_many(names, ndim, self.prefix)
                 if coords is None:  # some are no chunks
                     every = [keys.decode(key[len(self.prefix) :], ndim) for key in names]
-                    for key in [key for key, one in zip(names, every) if one is None]:
+                    for key in [key for key, one in zip(names, every) if one is None and not is_planned]:
                         self._refuse_blocker(key)
                     coords = [one for one in every if one is not None]
                     sizes = [size for one, size in zip(every, sizes) if one is not None]
                     states = [state for one, state in zip(every, states) if one is not None]
                 yield coords, sizes, states
-            if not names:
+            if not names and not is_planned:
                 self._refuse_blocker()
             return
-        chunks = self.stored_chunks()
+        chunks = self.stored_chunks(is_planned=is_planned)
         while some := [*islice(chunks, _FEW)]:
             answers = pool.gather(partial(state_in, store), [key for _, key in some], store.concurrency)
             found = [(coords, *state) for (coords, _), state in zip(some, answers) if state is not None]
@@ -426,16 +427,13 @@ class StoredArray(frozen.Frozen):
     def _refuse_blocker(self, key: str = "") -> None:
         """Refuse a key, not of a chunk, whose value stands in the place of a directory of chunks.
 
-        Without a key, nothing is listed; then it is that of the directory which holds all chunks. What stands where
-        an array is only planned may be a chunk of the one that it replaces.
+        Without a key, nothing is listed; then it is that of the directory which holds all chunks.
 
         Raises
         ------
         StoreError
             If it does: none of them can be read, so they are not simply missing.
         """
-        if self.document is None:
-            return
         found = blocked_chunk(self.store, self.prefix, self.metadata, key or self.chunk_prefix.removesuffix("/"))
         if found is not None:
             raise StoreError(f"chunks can't be listed: {found[1]}", path=self.store.url, key=found[0])
