@@ -153,8 +153,8 @@ fn polls_come_now_and_then_and_stop_the_work() {
         let result = pool::run(threads, 1_000_000, &task, &mut poll);
         assert!(matches!(result, Err(Error::Unusual)));
         assert_eq!(times.len(), 3);
-        assert!(times[0] >= Duration::from_millis(50));
-        assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= Duration::from_millis(50)));
+        // not the pauses between them: a poll may itself be late
+        assert!(times.iter().zip(1..).all(|(time, count)| *time >= count * Duration::from_millis(50)));
     }
 }
 
