@@ -188,6 +188,17 @@ with config.configure(executor="reference", threads=4):
     assert a[...].sum() == np.arange(512 * 512.0).sum()
     a.append(np.ones((3, 512)))
 print(late)
+assert "ml_dtypes" not in sys.modules, "which takes longer to import than all else"
+"""
+
+FACE = """
+import sys, tegula, tegula.tensorstore as ts
+spec = {"driver": sys.argv[1], "kvstore": "memory://"}
+a = ts.open(spec, create=True, dtype=ts.int16, shape=[4], context=ts.Context()).result()
+a[...] = [1, 2, 3, 4]
+assert ts.cast(a, ts.float32)[...].read().result().tolist() == [1, 2, 3, 4]
+assert "ml_dtypes" not in sys.modules
+assert ts.bfloat16.numpy_dtype == ts.dtype(ts.bfloat16.numpy_dtype).numpy_dtype
 """
 
 
@@ -198,6 +209,12 @@ def test_threads_import_nothing(format: str) -> None:
         [sys.executable, "-c", THREADS, format], capture_output=True, text=True, check=False, timeout=300
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
+
+
+@pytest.mark.slow(always=True)
+@pytest.mark.parametrize("driver", ["zarr", "zarr3", "n5"])
+def test_the_tensorstore_interface_imports_other_types_of_numbers_when_they_are_used(driver: str) -> None:
+    subprocess.run([sys.executable, "-c", FACE, driver], check=True, timeout=300)
 
 
 @pytest.mark.slow(always=True)

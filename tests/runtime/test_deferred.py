@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
 import subprocess
 import sys
 import time
@@ -80,6 +81,31 @@ def test_a_module_that_another_thread_is_importing_is_waited_for(
         assert module.last == 2
         imported.result()
     monkeypatch.delitem(sys.modules, "slow_module")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_fork_waits_for_a_slow_import_of_another_thread(tmp_path: Path) -> None:
+    (tmp_path / "slow_module.py").write_text("import time\nfirst = 1\ntime.sleep(0.3)\nlast = 2\n")
+    code = """
+import os, sys, threading, time, warnings
+from tegula.runtime import deferred
+
+warnings.simplefilter("ignore")  # about a fork of a process with threads
+module = deferred.Later("slow_module", is_slow=True)
+deferred.load()
+assert "slow_module" not in sys.modules
+thread = threading.Thread(target=lambda: module.last)
+thread.start()
+while not hasattr(sys.modules.get("slow_module"), "first"):
+    time.sleep(0.001)
+child = os.fork()
+if not child:
+    os._exit(module.last)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+thread.join()
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=60)
 
 
 def test_a_name_imports_its_module_and_no_other(package: ModuleType) -> None:

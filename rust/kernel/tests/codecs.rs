@@ -5,6 +5,7 @@
 mod cases;
 
 use cases::cases;
+use tegula_kernel::Error;
 use tegula_kernel::codecs::{Codec, Number, Options, build, vlen};
 
 fn encoded(codec: &dyn Codec, data: &[u8]) -> Vec<u8> {
@@ -39,9 +40,15 @@ fn check_decoding(codec: &dyn Codec, data: &[u8], wanted: &[u8], what: &str) {
 fn same_as_python() {
     let cases = cases();
     assert!(cases.len() > 1500, "{}", cases.len());
+    let mut tried = 0;
     for (index, case) in cases.iter().enumerate() {
         let what = format!("case {index}, {:?}", case.options);
-        let codec = build(&case.options).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let codec = match build(&case.options) {
+            // filters compute with numbers of the machine's own byte order only
+            Err(Error::Unsupported { .. }) if cfg!(target_endian = "big") => continue,
+            built => built.unwrap_or_else(|error| panic!("{what}: {error}")),
+        };
+        tried += 1;
         match &case.wanted {
             Some(wanted) if case.encodes => {
                 let found = encoded(&*codec, &case.given);
@@ -64,6 +71,7 @@ fn same_as_python() {
             }
         }
     }
+    assert!(tried > 1000, "{tried} of {}", cases.len());
 }
 
 #[test]

@@ -97,6 +97,9 @@ fn a_value_that_is_replaced_while_it_is_open_stays_the_same() {
     let reading = files.reading(16);
     let old = reading.open("0").unwrap().unwrap();
     place.put("new", b"new");
+    if cfg!(windows) {
+        fs::rename(place.0.join("0"), place.0.join("aside")).unwrap(); // wine replaces no file that is open
+    }
     fs::rename(place.0.join("new"), place.0.join("0")).unwrap();
     let mut room = [0; 16];
     assert_eq!(old.read_at(0, &mut room).unwrap(), 9);
@@ -124,7 +127,8 @@ fn names_that_a_file_system_may_change_are_left_to_python() {
     for name in names {
         assert!(is_unusual(&files.reading(10), name), "{name:?}");
         assert!(is_unusual(&files.reading(10), &format!("0/{name}")), "{name:?}");
-        let is_word = name.starts_with(|first: char| first.is_ascii_alphabetic());
+        let is_device = cfg!(windows) && name == "NUL";
+        let is_word = name.starts_with(|first: char| first.is_ascii_alphabetic()) && !is_device;
         assert_eq!(is_unusual(&exact.reading(10), name), !is_word, "{name:?}");
     }
     for name in ["0", "0.0", "12-3", "1_0"] {

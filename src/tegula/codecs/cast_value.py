@@ -7,27 +7,28 @@ infinity become integers only through the map; clamping to a floating-point type
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
 from tegula.codecs.stages import REQUIRED, ArrayCodec, Chunk, Context, Decoder, Shape, check_options, option
 from tegula.errors import CodecError, MetadataError, TegulaError
-from tegula.metadata.data_types import EXTENDED, EXTENDED_DTYPES, DataType, data_type_from_json
+from tegula.metadata.data_types import EXTENDED_DTYPES, DataType, data_type_from_json
 from tegula.metadata.fill_value_json import fill_from_document
 from tegula.metadata.nodes import CodecSpec
 from tegula.metadata.rounding import MODES, float_format, round_big_integers, round_to_format, round_to_integers
+from tegula.runtime.deferred import Later
+
+if TYPE_CHECKING:
+    import ml_dtypes
+else:
+    ml_dtypes = Later("ml_dtypes", is_slow=True)
 
 __all__ = ["CastValue", "build", "cast"]
 
 _NAME: Final = "cast_value"
-_SMALL_INTEGERS: Final = {
-    EXTENDED[name]: np.dtype("u1" if name[0] == "u" else "i1") for name in EXTENDED if "int" in name
-}
 _EXACT: Final = 2**53
-_iinfo: Any = ml_dtypes.iinfo
 
 ScalarMap = Sequence[tuple[Chunk, Chunk]]
 
@@ -89,11 +90,18 @@ def _is_nan(values: Chunk) -> Any:
 
 
 def _is_integer(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind in "iu" or dtype in _SMALL_INTEGERS
+    return _in_bytes(dtype).kind in "iu"
+
+
+def _in_bytes(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type of bytes for one of smaller integers, and any other type itself."""
+    if dtype in EXTENDED_DTYPES and "int" in dtype.name:
+        return np.dtype("u1" if dtype.name[0] == "u" else "i1")
+    return dtype
 
 
 def _bounds(dtype: np.dtype[Any]) -> tuple[int, int]:
-    info = _iinfo(dtype)
+    info: Any = (np.iinfo if dtype.kind in "iu" else ml_dtypes.iinfo)(dtype)
     return int(info.min), int(info.max)
 
 
@@ -103,9 +111,9 @@ def _out_of_range(value: Any, dtype: np.dtype[Any]) -> CodecError:
 
 def _to_integers(chunk: Chunk, dtype: np.dtype[Any], rounding: str, out_of_range: str) -> Chunk:
     low, high = _bounds(dtype)
-    work = _SMALL_INTEGERS.get(dtype, dtype)
+    work = _in_bytes(dtype)
     if _is_integer(chunk.dtype):
-        chunk = chunk.astype(_SMALL_INTEGERS.get(chunk.dtype, chunk.dtype))
+        chunk = chunk.astype(_in_bytes(chunk.dtype))
         least, most = _bounds(chunk.dtype)
         # compare in the type of the chunk, with limits that it can hold
         below, above = chunk < max(low, least), chunk > min(high, most)
@@ -144,7 +152,7 @@ def _wrap(chunk: Chunk, low: int, high: int, work: np.dtype[Any]) -> Chunk:
 def _to_floats(chunk: Chunk, dtype: np.dtype[Any], rounding: str, out_of_range: str) -> Chunk:
     # round to the precision of the target; 64-bit integers have more digits than float64
     target = float_format(dtype)
-    chunk = chunk.astype(_SMALL_INTEGERS.get(chunk.dtype, chunk.dtype))
+    chunk = chunk.astype(_in_bytes(chunk.dtype))
     wide = chunk.astype("f8")
     nan, finite = np.isnan(wide), np.isfinite(wide)
     rounded = np.where(finite, round_to_format(np.where(finite, wide, 0.0), target, rounding), wide)

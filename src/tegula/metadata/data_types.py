@@ -22,7 +22,7 @@ from tegula.runtime.frozen import Frozen
 if TYPE_CHECKING:
     import ml_dtypes
 else:
-    ml_dtypes = Later("ml_dtypes")
+    ml_dtypes = Later("ml_dtypes", is_slow=True)
 
 __all__ = [
     "BYTES",

@@ -19,7 +19,7 @@ from tegula.runtime.deferred import Later
 if TYPE_CHECKING:
     import ml_dtypes
 else:
-    ml_dtypes = Later("ml_dtypes")
+    ml_dtypes = Later("ml_dtypes", is_slow=True)
 
 __all__ = ["MODES", "FloatFormat", "float_format", "round_big_integers", "round_to_format", "round_to_integers"]
 
@@ -74,7 +74,7 @@ def float_format(dtype: np.dtype[Any]) -> FloatFormat:
     >>> float_format(np.dtype("f2"))
     FloatFormat(precision=11, step=-24, largest=65504.0, smallest=-65504.0, infinite=True, nan=True)
     """
-    info: Any = ml_dtypes.finfo(dtype)
+    info: Any = (np.finfo if dtype.kind == "f" else ml_dtypes.finfo)(dtype)
     largest = float(info.max)
     unsigned = dtype.name == "float8_e8m0fnu"
     tiny = float(info.smallest_normal if unsigned else info.smallest_subnormal)

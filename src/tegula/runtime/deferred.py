@@ -7,6 +7,7 @@ written twice: by name, and below ``TYPE_CHECKING`` for type checkers, readers, 
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import os
 import re
@@ -20,6 +21,7 @@ __all__ = ["Later", "after_fork", "at_exit", "before_threads", "load", "matcher"
 _Call = TypeVar("_Call", bound=Callable[[], object])
 _last_calls: Final[dict[int, Callable[[], object]]] = {}
 _left: Final[dict[str, None]] = {}  # modules that threads may need
+_importing: Final = _thread.RLock()  # held while a slow module is imported, and by each fork
 
 
 def on_first_use(
@@ -88,7 +90,10 @@ class Later:
     Parameters
     ----------
     name : str
-        Full name of the module, which `load` imports, too.
+        Full name of the module, which `load` imports, too, unless it is slow.
+    is_slow : bool
+        Whether the import takes so long that only those who need the module should wait for it. If that is a thread, a
+        fork waits until it is done.
 
     Examples
     --------
@@ -96,16 +101,27 @@ class Later:
     [1]
     """
 
-    __slots__ = ("__dict__", "_name")
+    __slots__ = ("__dict__", "_is_slow", "_name")
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-        before_threads([name])
+    def __init__(self, name: str, *, is_slow: bool = False) -> None:
+        self._name, self._is_slow = name, is_slow
+        if not is_slow:
+            before_threads([name])
 
     def __getattr__(self, name: str) -> Any:
-        module = import_module(self._name)  # waits if another thread is about to import it
+        if self._is_slow:
+            with _importing:
+                module = import_module(self._name)
+        else:
+            module = import_module(self._name)  # waits if another thread is about to import it
         self.__dict__ = module.__dict__  # from now on the attributes are those of the module
         return getattr(module, name)
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(
+        before=_importing.acquire, after_in_parent=_importing.release, after_in_child=_importing.release
+    )
 
 
 def after_fork(function: _Call) -> _Call:

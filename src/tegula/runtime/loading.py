@@ -30,11 +30,11 @@ _STANDARD: Final = (
 )  # fmt: skip
 """Modules of the standard library that functions import, and encodings, which Python imports at their first use."""
 _INSTALLED: Final = (
-    "boto3", "dask.array", "fsspec.core", "fsspec.registry", "google_crc32c", "msgpack", "numcodecs.blosc",
-    "numcodecs.errors", "numcodecs.lz4", "numcodecs.pcodec", "numcodecs.pickles", "numcodecs.registry",
-    "numcodecs.zfpy", "numcodecs.zstd", "obstore", "obstore.auth.boto3", "obstore.store", "pandas", "pcodec",
-    "pcodec.standalone", "pyarrow", "pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet", "starlette", "uvicorn",
-    "zfpy",
+    "boto3", "dask.array", "fsspec.core", "fsspec.registry", "google_crc32c", "ml_dtypes", "msgpack",
+    "numcodecs.blosc", "numcodecs.errors", "numcodecs.lz4", "numcodecs.pcodec", "numcodecs.pickles",
+    "numcodecs.registry", "numcodecs.zfpy", "numcodecs.zstd", "obstore", "obstore.auth.boto3", "obstore.store",
+    "pandas", "pcodec", "pcodec.standalone", "pyarrow", "pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet",
+    "starlette", "uvicorn", "zfpy",
 )  # fmt: skip
 """Other packages that functions import, if they are installed."""
 _GIVEN: Final = ("distributed", "polars", "polars.io.plugins", "zarr.abc.store", "zarr.core.buffer")

@@ -9,10 +9,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
-from tegula.tensorstore.constraints.dtypes import TYPES
 from tegula.tensorstore.errors import checked, invalid
 from tegula.tensorstore.json import boolean, each, integer, number, string
 
@@ -27,12 +25,15 @@ _NUMBER = re.compile(
     r"|\.[0-9]+([eE][+-]?[0-9]+)?|[iI][nN][fF]([iI][nN][iI][tT][yY])?|[nN][aA][nN])\s*"
 )
 _PARTS = {"complex64": "float32", "complex128": "float64"}
-_SIGNIFICANT: dict[str, int] = {
-    name: ml_dtypes.finfo(kind.numpy_dtype).nmant + 1 for name, kind in TYPES.items() if "float" in name
-}
+_SIGNIFICANT = {
+    "float4_e2m1fn": 2, "float8_e3m4": 5, "float8_e4m3fn": 4, "float8_e4m3fnuz": 4, "float8_e4m3b11fnuz": 4,
+    "float8_e5m2": 3, "float8_e5m2fnuz": 3, "float8_e8m0fnu": 1, "float16": 11, "bfloat16": 8, "float32": 24,
+    "float64": 53,
+}  # fmt: skip
 """The number of significant binary digits of each type of floating-point numbers."""
-_LIMITS = {name: ml_dtypes.iinfo(kind.numpy_dtype) for name, kind in TYPES.items() if "int" in name}
-_RANGES = {name: range(int(limits.min), int(limits.max) + 1) for name, limits in _LIMITS.items()}
+_RANGES = {f"int{bits}": range(-(2 ** (bits - 1)), 2 ** (bits - 1)) for bits in (2, 4, 8, 16, 32, 64)} | {
+    f"uint{bits}": range(2**bits) for bits in (8, 16, 32, 64)
+}
 _BYTES = frozenset(name for name in _SIGNIFICANT if name.startswith("float8"))
 _FLOATS = frozenset(("bfloat16", "float16", "float32", "float64"))
 _WIDER = {

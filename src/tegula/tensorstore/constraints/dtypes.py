@@ -6,9 +6,9 @@ import builtins
 import json as json_module
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
+from tegula.metadata.data_types import EXTENDED, EXTENDED_DTYPES
 from tegula.runtime.frozen import attribute
 from tegula.tensorstore.errors import invalid, type_error
 from tegula.tensorstore.json import conversion_error, dump, to_json_value
@@ -59,6 +59,14 @@ class dtype:
     )
     type: Any = attribute("_type", "The Python type of an element.")
 
+    def __getattr__(self, name: str) -> Any:
+        """Import what NumPy lacks, which takes long, when its NumPy dtype or type is first asked for."""
+        if name not in ("_numpy", "_type"):
+            raise AttributeError(f"a data type has no attribute {name!r}", name=name, obj=self)
+        self._numpy = EXTENDED[self._name]
+        self._type = self._numpy.type
+        return getattr(self, name)
+
     def to_json(self) -> str:
         """Return the name."""
         return self._name
@@ -90,6 +98,7 @@ DTypeLike = dtype | str | np.dtype[Any] | type
 
 TYPES: dict[str, dtype] = {}
 """TensorStore's types by name."""
+_BY_NUMPY: dict[np.dtype[Any], dtype] = {}  # but for those that NumPy lacks
 
 
 def _new(name: str, numpy_dtype: np.dtype[Any], kind: Any = None) -> dtype:
@@ -99,14 +108,23 @@ def _new(name: str, numpy_dtype: np.dtype[Any], kind: Any = None) -> dtype:
 
 
 def _named(name: str, numpy_dtype: Any, kind: Any = None) -> dtype:
-    return TYPES.setdefault(name, _new(name, np.dtype(numpy_dtype), kind))
+    created = TYPES[name] = _new(name, np.dtype(numpy_dtype), kind)
+    if created._numpy.kind != "O":
+        _BY_NUMPY[created._numpy] = created
+    return created
+
+
+def _extended(name: str) -> dtype:
+    created = TYPES[name] = object.__new__(dtype)
+    created._name = name
+    return created
 
 
 bool = _named("bool", np.bool_)
 char = _named("char", "S1")
 byte = _named("byte", "V1")
-int2 = _named("int2", ml_dtypes.int2)
-int4 = _named("int4", ml_dtypes.int4)
+int2 = _extended("int2")
+int4 = _extended("int4")
 int8 = _named("int8", np.int8)
 uint8 = _named("uint8", np.uint8)
 int16 = _named("int16", np.int16)
@@ -115,16 +133,16 @@ int32 = _named("int32", np.int32)
 uint32 = _named("uint32", np.uint32)
 int64 = _named("int64", np.int64)
 uint64 = _named("uint64", np.uint64)
-float4_e2m1fn = _named("float4_e2m1fn", ml_dtypes.float4_e2m1fn)
-float8_e3m4 = _named("float8_e3m4", ml_dtypes.float8_e3m4)
-float8_e4m3fn = _named("float8_e4m3fn", ml_dtypes.float8_e4m3fn)
-float8_e4m3fnuz = _named("float8_e4m3fnuz", ml_dtypes.float8_e4m3fnuz)
-float8_e4m3b11fnuz = _named("float8_e4m3b11fnuz", ml_dtypes.float8_e4m3b11fnuz)
-float8_e5m2 = _named("float8_e5m2", ml_dtypes.float8_e5m2)
-float8_e5m2fnuz = _named("float8_e5m2fnuz", ml_dtypes.float8_e5m2fnuz)
-float8_e8m0fnu = _named("float8_e8m0fnu", ml_dtypes.float8_e8m0fnu)
+float4_e2m1fn = _extended("float4_e2m1fn")
+float8_e3m4 = _extended("float8_e3m4")
+float8_e4m3fn = _extended("float8_e4m3fn")
+float8_e4m3fnuz = _extended("float8_e4m3fnuz")
+float8_e4m3b11fnuz = _extended("float8_e4m3b11fnuz")
+float8_e5m2 = _extended("float8_e5m2")
+float8_e5m2fnuz = _extended("float8_e5m2fnuz")
+float8_e8m0fnu = _extended("float8_e8m0fnu")
 float16 = _named("float16", np.float16)
-bfloat16 = _named("bfloat16", ml_dtypes.bfloat16)
+bfloat16 = _extended("bfloat16")
 float32 = _named("float32", np.float32)
 float64 = _named("float64", np.float64)
 complex64 = _named("complex64", np.complex64)
@@ -132,8 +150,6 @@ complex128 = _named("complex128", np.complex128)
 string = _named("string", object, bytes)
 ustring = _named("ustring", object, str)
 json = _named("json", object)
-
-_BY_NUMPY = {each._numpy: each for each in TYPES.values() if each._numpy.kind != "O"}
 
 
 def _by_name(name: str) -> dtype:
@@ -169,7 +185,10 @@ def _by_numpy(source: np.dtype[Any] | type) -> dtype:
         numpy_dtype = np.dtype(source)
     except TypeError as error:
         raise type_error(f"not a data type: {error}") from None
-    known = _BY_NUMPY.get(numpy_dtype) or _BY_NUMPY.get(numpy_dtype.newbyteorder("="))
+    if numpy_dtype in EXTENDED_DTYPES:
+        known = TYPES.get(numpy_dtype.name)
+    else:
+        known = _BY_NUMPY.get(numpy_dtype) or _BY_NUMPY.get(numpy_dtype.newbyteorder("="))
     if known is not None:
         return known
     if numpy_dtype.kind == "S":
