@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tegula import config
-from tegula.engine.concurrency.retries import back_off
 from tegula.errors import StoreError, TegulaError
 from tegula.formats import ALL_KEYS, COMMON_KEYS, FORMATS, Format, find_format, is_common, next_keys, parse
 from tegula.formats.keys import NETCDF_KEY
@@ -19,9 +18,11 @@ from tegula.stores.interface import Store
 
 if TYPE_CHECKING:
     from tegula.engine.caches import document_cache
+    from tegula.engine.concurrency import retries
     from tegula.engine.reading import remote
 else:
     document_cache, remote = Later("tegula.engine.caches.document_cache"), Later("tegula.engine.reading.remote")
+    retries = Later("tegula.engine.concurrency.retries")
 
 __all__ = ["documents_of", "fetch_documents", "read_many", "read_metadata"]
 
@@ -53,11 +54,9 @@ class _Documents(Mapping[str, bytes]):
 
     Attributes
     ----------
-    generation : Generation or None
-        The generation of the last large document, if the store returns it at no cost.
+    generations : dict of str to Generation
+        The generations of documents, by key, where the store returns them at no cost.
     """
-
-    generation: Generation | None = None
 
     def __init__(
         self,
@@ -71,13 +70,14 @@ class _Documents(Mapping[str, bytes]):
         self._store = store
         self._prefix = f"{path}/" if path else ""
         self._known: dict[str, bytes | None] = {} if known is None else known
+        self.generations: dict[str, Generation] = {}
         if store.is_remote:
             self._known.setdefault(NETCDF_KEY, None)
         self._keys = keys
         self._kept = self._together = kept
         self._used = {NETCDF_KEY}
         # whether the kernel reads several documents in one call, which takes less time than a second call of the store
-        self._by_kernel = not store.is_remote and store.plain_files is not None
+        self._by_kernel = self._tells = not store.is_remote and store.plain_files is not None
 
     def _fetch_kept(self, key: str) -> None:
         """Fetch documents together until that of a key is among them."""
@@ -91,7 +91,11 @@ class _Documents(Mapping[str, bytes]):
             self._together = False  # each document is requested by itself and raises its own error
 
     def settle(self, node: NodeMetadata | None) -> None:
-        """Cache only the documents that determined the node, and those of its format; none if there is no node."""
+        """Note the generation of an array's document; cache only the documents of the node's format."""
+        if isinstance(node, ArrayMetadata):
+            for key, generation in self.generations.items():
+                if (raw := node.documents.get(key)) is not None:
+                    object.__setattr__(node, "read_as", (raw, generation))
         if self._kept:
             used = self._used.union(find_format(node.format).keys) if node is not None else set()
             if unused := self._known.keys() - used:
@@ -108,7 +112,7 @@ class _Documents(Mapping[str, bytes]):
                 return default  # a remote store is not asked for it, since the node has a common format
         if key not in self._known:
             try:
-                self._known[key] = self._read(self._prefix + key)
+                self._known[key] = self._read(key)
             except StoreError as error:
                 if "/" not in key or not isinstance(error.__cause__, NotADirectoryError):
                     raise
@@ -127,14 +131,18 @@ class _Documents(Mapping[str, bytes]):
                 self._known.setdefault(key, raw)
 
     def _read(self, key: str) -> bytes | None:
-        """Return a document, and note the generation of a large one if the store returns it at no cost."""
-        store = self._store
+        """Return a document, and note the generation of a local or large one if the store returns it at no cost."""
+        store, name = self._store, self._prefix + key
         # one byte above the limit is enough to notice that a document is too long
         if store.is_remote or store.single_writer:
-            return store.get(key, (0, config.current().max_input_bytes + 1))
-        raw = store.get(key, (0, _LARGE))
+            return store.get(name, (0, config.current().max_input_bytes + 1))
+        if self._tells:
+            raw, self.generations[key] = store.get(name, (0, _LARGE), with_generation=True)
+        else:
+            raw = store.get(name, (0, _LARGE))
         if raw is not None and len(raw) == _LARGE:
-            raw, self.generation = store.get(key, (0, config.current().max_input_bytes + 1), with_generation=True)
+            most = config.current().max_input_bytes + 1
+            raw, self.generations[key] = store.get(name, (0, most), with_generation=True)
         return raw
 
     def __getitem__(self, key: str) -> bytes:
@@ -256,9 +264,9 @@ def read_metadata(
         )
         if isinstance(documents, _Documents):
             documents.settle(node)
-            consolidated: Any = node.consolidated if isinstance(node, GroupMetadata) else None
-            if consolidated is not None:
-                consolidated.generation = documents.generation
+            if isinstance(node, GroupMetadata) and node.consolidated is not None:
+                consolidated: Any = node.consolidated
+                consolidated.generation = documents.generations.get(find_format(node.format).consolidated_key)
         if node is None and kept and fetched and isinstance(store, Pinning):
             # perhaps one node took the place of another, and the documents of each were looked up in the other one
             with suppress(FileNotFoundError):
@@ -272,7 +280,7 @@ def read_metadata(
         # perhaps the documents are of two nodes, one in the place of the other
         if fetched and isinstance(store, Pinning):
             for attempt in range(_PINS):
-                back_off(attempt)
+                retries.back_off(attempt)
                 with suppress(FileNotFoundError), store.pin(prefix) as view:
                     return read_metadata(view, path, format, _Documents(view, path))
         if error.key is not None and not error.key.startswith(prefix):
