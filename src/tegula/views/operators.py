@@ -57,23 +57,16 @@ def _refusing(error: Callable[[Any, str], OperationError], symbol: str) -> Calla
 
 
 def _operators() -> dict[str, Any]:
-    """Return the methods of all operators; a class is made with them, since each one added later would cost time."""
+    """Return the methods of all operators, which refuse."""
     both, one = _TWO_SIDED.items(), _ONE_SIDED.items()
     return {
-        "__slots__": (),
         **{f"__{side}{name}__": _refusing(not_computed, symbol) for name, symbol in both for side in ("", "r")},
         **{f"__i{name}__": _refusing(_not_in_place, symbol) for name, symbol in both},
         **{f"__{name}__": _refusing(not_computed, symbol) for name, symbol in one},
     }
 
 
-if TYPE_CHECKING:
-    Refusing = object
-else:
-    Refusing = type("Refusing", (), _operators())
-
-
-class Operand(Refusing):
+class Operand:
     """A stored array as Python and NumPy take arrays: as a number, an operand, or a source of elements.
 
     What needs one element, or is a reduction, reads it; operators raise the error of `not_computed`, all but ``==``.
@@ -144,6 +137,7 @@ class Operand(Refusing):
         return interop.CPU
 
     if not TYPE_CHECKING:  # hidden from type checkers
+        vars().update(_operators())  # to set them afterwards would take longer
 
         def __index__(self):
             if self.ndim or self.dtype.kind not in "iu":

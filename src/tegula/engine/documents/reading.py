@@ -26,6 +26,7 @@ else:
 
 __all__ = ["documents_of", "fetch_documents", "read_many", "read_metadata"]
 
+_set_read_as: Any = vars(ArrayMetadata)["read_as"].__set__
 _LARGE = 2**15  # bytes of a document from which on its generation is worth knowing
 _PINS = 8  # how often the directory of a node is opened, if it is missing for a moment
 _LOOKS = 2  # how often a directory is looked at before it is said to have no node
@@ -54,9 +55,11 @@ class _Documents(Mapping[str, bytes]):
 
     Attributes
     ----------
-    generations : dict of str to Generation
-        The generations of documents, by key, where the store returns them at no cost.
+    read_as : (bytes, Generation) or None
+        The document that was read last, and its generation, if the store returns it at no cost.
     """
+
+    read_as: tuple[bytes, Generation] | None = None
 
     def __init__(
         self,
@@ -70,7 +73,6 @@ class _Documents(Mapping[str, bytes]):
         self._store = store
         self._prefix = f"{path}/" if path else ""
         self._known: dict[str, bytes | None] = {} if known is None else known
-        self.generations: dict[str, Generation] = {}
         if store.is_remote:
             self._known.setdefault(NETCDF_KEY, None)
         self._keys = keys
@@ -92,10 +94,8 @@ class _Documents(Mapping[str, bytes]):
 
     def settle(self, node: NodeMetadata | None) -> None:
         """Note the generation of an array's document; cache only the documents of the node's format."""
-        if isinstance(node, ArrayMetadata):
-            for key, generation in self.generations.items():
-                if (raw := node.documents.get(key)) is not None:
-                    object.__setattr__(node, "read_as", (raw, generation))
+        if self.read_as is not None and type(node) is ArrayMetadata:
+            _set_read_as(node, self.read_as)
         if self._kept:
             used = self._used.union(find_format(node.format).keys) if node is not None else set()
             if unused := self._known.keys() - used:
@@ -112,7 +112,7 @@ class _Documents(Mapping[str, bytes]):
                 return default  # a remote store is not asked for it, since the node has a common format
         if key not in self._known:
             try:
-                self._known[key] = self._read(key)
+                self._known[key] = self._read(self._prefix + key)
             except StoreError as error:
                 if "/" not in key or not isinstance(error.__cause__, NotADirectoryError):
                     raise
@@ -132,17 +132,18 @@ class _Documents(Mapping[str, bytes]):
 
     def _read(self, key: str) -> bytes | None:
         """Return a document, and note the generation of a local or large one if the store returns it at no cost."""
-        store, name = self._store, self._prefix + key
+        store = self._store
         # one byte above the limit is enough to notice that a document is too long
         if store.is_remote or store.single_writer:
-            return store.get(name, (0, config.current().max_input_bytes + 1))
+            return store.get(key, (0, config.current().max_input_bytes + 1))
         if self._tells:
-            raw, self.generations[key] = store.get(name, (0, _LARGE), with_generation=True)
+            raw, generation = store.get(key, (0, _LARGE), with_generation=True)
         else:
-            raw = store.get(name, (0, _LARGE))
+            raw, generation = store.get(key, (0, _LARGE)), None
         if raw is not None and len(raw) == _LARGE:
-            most = config.current().max_input_bytes + 1
-            raw, self.generations[key] = store.get(name, (0, most), with_generation=True)
+            raw, generation = store.get(key, (0, config.current().max_input_bytes + 1), with_generation=True)
+        if raw is not None and generation is not None:
+            self.read_as = raw, generation
         return raw
 
     def __getitem__(self, key: str) -> bytes:
@@ -264,9 +265,9 @@ def read_metadata(
         )
         if isinstance(documents, _Documents):
             documents.settle(node)
-            if isinstance(node, GroupMetadata) and node.consolidated is not None:
-                consolidated: Any = node.consolidated
-                consolidated.generation = documents.generations.get(find_format(node.format).consolidated_key)
+            consolidated: Any = node.consolidated if isinstance(node, GroupMetadata) else None
+            if consolidated is not None and documents.read_as is not None:
+                consolidated.generation = documents.read_as[1]
         if node is None and kept and fetched and isinstance(store, Pinning):
             # perhaps one node took the place of another, and the documents of each were looked up in the other one
             with suppress(FileNotFoundError):
