@@ -38,8 +38,8 @@ from timing import Effort, Row, measure
 FRESH = ("first open", "memory")
 ALL_REGIMES = [*REGIMES, *FRESH, *groups.REGIMES, "import"]
 ORDER = [
-    *("tegula", "reference", "ts", "tsdef", "zarr3", "fused", "zarrs", "zarrista", "zarr2", "blosc2", "bcolz", "h5py"),
-    LIMIT,
+    *("tegula", "reference", "caseless", "plain", "ts", "tsdef", "zarr3", "fused", "zarrs", "zarrista", "zarr2"),
+    *("blosc2", "bcolz", "h5py", LIMIT),
 ]
 
 
@@ -51,9 +51,10 @@ def options() -> argparse.Namespace:
     parser.add_argument("--regimes", default="", metavar="REGEX", help="only regimes whose name this finds")
     parser.add_argument(
         "--contenders",
-        default="^(?!reference)",
+        default="^(?!reference|caseless|plain)",
         metavar="REGEX",
-        help=f"only some of {', '.join(ORDER)} (default: all but reference, the executor in pure Python)",
+        help=f"only some of {', '.join(ORDER)} (default: all but reference, the executor in pure Python, and "
+        "tegula on file systems that ignore case: caseless, and plain, a network drive)",
     )
     parser.add_argument("--rounds", type=int, default=3, help="samples of each contender in a row (default: 3)")
     parser.add_argument("--seconds", type=float, help="most time of a contender in a row (default: 0.5; --quick: 0.3)")

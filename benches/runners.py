@@ -137,4 +137,4 @@ def make_runners(wanted: list[str], why: dict[str, str]) -> tuple[list[Any], dic
 
 def python_of(name: str) -> str | None:
     """Return the interpreter that has a contender."""
-    return os.environ.get(PYTHON[name]) if name in IN_A_WORKER else sys.executable
+    return os.environ.get(PYTHON[name]) if name in PYTHON else sys.executable

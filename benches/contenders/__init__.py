@@ -19,12 +19,14 @@ IN_PROCESS = {
     "h5py": ("hdf5_arrays", "HDF5"),
 }
 IN_A_WORKER = {
+    "caseless": ("tegula_arrays", "Caseless"),
+    "plain": ("tegula_arrays", "Plain"),
     "zarr2": ("zarr_arrays", "ZarrPython2"),
     "fused": ("zarr_arrays", "FusedZarrPython"),
     "zarrista": ("zarrista_arrays", "Zarrista"),
 }
 PYTHON = {"zarr2": "TEGULA_ZARR2_PYTHON", "fused": "TEGULA_ZARR3_PYTHON", "zarrista": "TEGULA_ZARR3_PYTHON"}
-OURS = ("tegula", "reference")
+OURS = ("tegula", "reference", "caseless", "plain")
 LIMIT = "limit"
 
 

@@ -13,6 +13,8 @@ from cases import Case, Values
 import tegula
 from contenders.interface import Contender, Lacking
 from tegula import config
+from tegula.runtime import system
+from tegula.stores.local.root import Root
 
 
 def kernel() -> Any:
@@ -74,3 +76,22 @@ class Reference(Tegula):
 
     def active(self) -> AbstractContextManager[Any]:
         return config.configure(executor="reference") if has_choice() else nullcontext()
+
+
+class Caseless(Tegula):
+    """On a file system that ignores case, as those of macOS and Windows; it needs a process of its own."""
+
+    name = "caseless"
+
+    def __init__(self) -> None:
+        Root.ignores_case = property(lambda _: True, lambda *_: None)  # type: ignore[assignment]
+
+
+class Plain(Caseless):
+    """On a network drive of those systems, where the kernel has no store of files."""
+
+    name = "plain"
+
+    def __init__(self) -> None:
+        super().__init__()
+        system.KERNEL_STORES = False  # type: ignore[misc]

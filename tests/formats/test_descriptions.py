@@ -47,6 +47,27 @@ def test_equal_documents_are_parsed_once_and_attributes_are_not_shared(
     assert again == parsed({**documents, key: documents[key] + b"\n"}) != first
 
 
+def test_arrays_of_bcolz_share_what_does_not_depend_on_their_length() -> None:
+    documents = documents_of("bcolz")
+    first = parsed(documents)
+    sizes, storage = documents["meta/sizes"], documents["meta/storage"]
+    longer = parsed(
+        {
+            **documents,
+            "meta/sizes": sizes.replace(b"[4, 5]", b"[9, 5]"),
+            "meta/storage": storage.replace(b'"expectedlen": 4', b'"expectedlen": 70'),
+        }
+    )
+    assert longer.shape == (9, 5)
+    assert (first.extra["expectedlen"], longer.extra["expectedlen"]) == (4, 70)
+    for shared in ("data_type", "grid", "codecs", "fill_value"):
+        assert getattr(longer, shared) is getattr(first, shared)
+    wider = parsed({**documents, "meta/sizes": sizes.replace(b"[4, 5]", b"[4, 6]")})
+    assert wider.grid != first.grid
+    other = parsed({**documents, "meta/storage": storage.replace(b'"dflt": 0', b'"dflt": 7')})
+    assert (first.fill_value, other.fill_value) == (0, 7)
+
+
 def test_documents_that_compare_equal_as_json_are_told_apart() -> None:
     documents = documents_of("zarr3")
     assert parsed(documents).ndim == 2

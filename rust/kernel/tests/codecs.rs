@@ -45,6 +45,12 @@ fn same_as_python() {
         match &case.wanted {
             Some(wanted) if case.encodes => {
                 let found = encoded(&*codec, &case.given);
+                // what LZ4 chooses depends on the order of bytes; no data at all are stored, and refused, as by numcodecs
+                let chooses = cfg!(target_endian = "big") && matches!(case.options, Options::Lz4 { .. });
+                if chooses && !case.given.is_empty() {
+                    check_decoding(&*codec, &found, &case.given, &what);
+                    continue;
+                }
                 let place = found.iter().zip(wanted).position(|(one, other)| one != other);
                 assert!(found == *wanted, "{what}: {} and {} bytes, from {place:?}", found.len(), wanted.len());
                 assert!(codec.encoded_size(case.given.len()).is_none_or(|size| size == found.len()), "{what}");

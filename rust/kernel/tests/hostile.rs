@@ -116,7 +116,7 @@ fn subjects() -> Vec<Subject> {
             false,
         ),
         (Options::Quantize { digits: 2, dtype: "<f8".into(), astype: "<f4".into() }, small, false),
-        (Options::BitRound { keepbits: 9, dtype: "<f4".into() }, small, false),
+        (Options::BitRound { keepbits: 9, dtype: NATIVE.into() }, small, false),
         (Options::PackBits, small, false),
         (blosc("lz4", 1), small + LIMIT, false),
         (blosc("zstd", 2), small + LIMIT, false),
@@ -153,6 +153,8 @@ fn contents() -> Vec<Vec<u8>> {
 
 /// The most bytes that data may decode to if its size is unknown.
 const LIMIT: usize = 100_000;
+/// The kernel rounds numbers in the machine's own order of bytes.
+const NATIVE: &str = if cfg!(target_endian = "big") { ">f4" } else { "<f4" };
 
 /// The longest time of one call, even on a busy machine.
 const SOON: Duration = Duration::from_secs(5);

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
-use tegula_kernel::stores::local::LocalFiles;
 use tegula_kernel::stores::local::faults::{Fate, set_hook};
+use tegula_kernel::stores::local::{LocalFiles, trial};
 use tegula_kernel::stores::{Expected, Store};
 use tegula_kernel::{Error, Result};
 
@@ -384,4 +384,21 @@ fn without_a_hook_none_is_asked() {
     assert!(count > 0);
     read(&store).unwrap();
     assert_eq!(calls.lock().unwrap().len(), count);
+}
+
+#[test]
+fn the_trial_fails_if_a_call_does_and_leaves_nothing() {
+    let place = Place::new();
+    let (passed, calls) = place.under(|_, _| Fate::Happen, || trial::passes(&place.path));
+    assert!(passed && calls.len() > 40, "{passed} after {} calls", calls.len());
+    let mut failed = 0;
+    for (number, call) in calls.iter().enumerate() {
+        let fate = move |now, _: &str| if now == number { Fate::Fail(libc::EIO) } else { Fate::Happen };
+        let (passed, _) = place.under(fate, || trial::passes(&place.path));
+        failed += usize::from(!passed);
+        let left: Vec<_> = fs::read_dir(&place.path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["a"], "{call:?}");
+    }
+    // what only saves work, such as a hint to the disk, may fail
+    assert!(failed * 2 > calls.len(), "{failed} of {}", calls.len());
 }

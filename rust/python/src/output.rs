@@ -5,7 +5,6 @@ use std::ffi::{c_int, c_void};
 use numpy::npyffi::{self, PY_ARRAY_API, PyArrayObject, npy_intp};
 use numpy::{PyArrayDescr, PyUntypedArray};
 use pyo3::exceptions::{PyMemoryError, PyTypeError};
-use pyo3::ffi;
 use pyo3::prelude::*;
 use tegula_kernel::memory::Block;
 
@@ -78,9 +77,11 @@ pub fn new_array<'py>(
 
 /// Make a NumPy scalar of the bytes of an element.
 pub fn scalar<'py>(py: Python<'py>, data: &mut [u8], dtype: &Bound<'py, PyArrayDescr>) -> PyResult<Bound<'py, PyAny>> {
-    // SAFETY: `data` has the size of an element, and NumPy copies it.
+    // SAFETY: `data` has the size of an element, and NumPy copies it. The base, an array whose data type NumPy would take
+    // the size from, may be null.
     unsafe {
-        let made = PY_ARRAY_API.PyArray_Scalar(py, data.as_mut_ptr().cast(), dtype.as_ptr().cast(), ffi::Py_None());
+        let base = std::ptr::null_mut();
+        let made = PY_ARRAY_API.PyArray_Scalar(py, data.as_mut_ptr().cast(), dtype.as_ptr().cast(), base);
         Bound::from_owned_ptr_or_err(py, made)
     }
 }

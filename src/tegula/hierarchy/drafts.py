@@ -15,9 +15,11 @@ from tegula.stores.capabilities import Translating
 from tegula.stores.local.store import LocalStore
 
 if TYPE_CHECKING:
+    from tegula.engine.nodes import paths
     from tegula.formats import zarr3_draft
     from tegula.stores import zarr3_draft as views
 else:
+    paths = Later("tegula.engine.nodes.paths")
     zarr3_draft, views = Later("tegula.formats.zarr3_draft"), Later("tegula.stores.zarr3_draft")
 
 __all__ = ["elsewhere", "entered", "found_at", "is_entry", "place_of", "place_to_change"]
@@ -67,14 +69,11 @@ def elsewhere(
     for count in range(first, len(names)):
         if (view := _entered(store, "/".join(names[:count]))) is not None:
             return view, path
-    directory = store.local_directory if inside is None else None
-    while directory is not None and (above_it := os.path.dirname(directory)) != directory:
-        names.insert(0, os.path.basename(directory))
-        directory = above_it
-        if os.path.isfile(os.path.join(directory, ZARR3_KEY)):
-            outer = LocalStore(directory, read_only=True)
-            if (view := _entered(outer, "")) is not None:
-                return view, "/".join(names)
+    for directory in paths.entry_points_above(store) if inside is None else ():
+        above = LocalStore(directory, read_only=True)
+        if (view := _entered(above, "")) is not None:
+            below = os.path.relpath(store.local_directory or "", directory).split(os.sep)
+            return view, "/".join([*below, *names])
     return None
 
 

@@ -49,7 +49,7 @@ files: Any = os
 """Has `open`, `replace`, `scandir` and `unlink`, as in `os`: for values and directories that others have open, too."""
 HAS_DIRECTORY_FDS: Final = os.open in os.supports_dir_fd
 """Whether directories can be opened, locked, and named by a descriptor."""
-KERNEL_STORES: Final = sys.platform in ("linux", "win32")
+KERNEL_STORES: Final = sys.platform in ("linux", "darwin", "win32")
 """Whether the kernel has a store of local files; elsewhere it only reads files, and the Python store does the rest."""
 TIMES_BY_FD: Final = os.utime in os.supports_fd
 LOCKS_VALUES: Final = sys.platform != "win32"

@@ -60,13 +60,15 @@ class BlockMatches:
     def rows(self, columns: Mapping[str, Array]) -> npt.NDArray[Any]:
         """Return some columns of the rows, as records."""
         out = np.empty(len(self.inside), row_dtype(columns))
-        for name, values in self.columns(columns).items():
+        for name in self.read.keys() & columns.keys():
+            self.read[name].take(self.inside, 0, out[name], "clip")  # without new memory in between
+        for name, values in self.columns({name: columns[name] for name in columns if name not in self.read}).items():
             out[name] = values
         return out
 
     def columns(self, columns: Mapping[str, Array]) -> dict[str, npt.NDArray[Any]]:
         """Return some columns of the rows."""
-        numbers = self.inside + self.start
+        numbers = self.inside + self.start if columns.keys() - self.read.keys() else self.inside
 
         def values(name: str) -> npt.NDArray[Any]:
             return self.read[name][self.inside] if name in self.read else _stored_rows(columns[name], numbers)

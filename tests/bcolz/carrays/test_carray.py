@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
+import tracemalloc
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -215,6 +216,23 @@ def test_buffered_rows_are_read() -> None:
     c.append([12])
     c[12] = 7
     assert c[:][-2:].tolist() == [11, 7]
+
+
+@pytest.mark.parametrize("place", [None, "c"])
+def test_memory_for_appended_rows_is_used_again_and_freed(tmp_path: Path, place: str | None) -> None:
+    rootdir = None if place is None else tmp_path / place
+    row = np.zeros(2**17)  # two rows fill the memory for rows that are not stored yet
+    c = bcolz.carray(np.empty((0, row.size)), chunklen=2, rootdir=rootdir, cparams=bcolz.cparams(clevel=0))
+    tracemalloc.start()
+    try:
+        for number in range(5):
+            c.append(row + number)
+        c.flush()
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert rootdir is None or held < row.nbytes
+    assert (c[:] == np.arange(5)[:, None]).all()
 
 
 def test_rows_are_copied() -> None:

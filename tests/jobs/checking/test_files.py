@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tegula
+from tegula.stores import LocalStore
 from tegula.testing import Fault, FaultyStore
 
 
@@ -62,6 +64,24 @@ def test_a_directory_in_the_place_of_a_chunk(tmp_path: Path, fmt: str, inside: s
     with pytest.raises(tegula.StoreError) as raised:
         a[...]
     assert found.message in raised.value.message
+
+
+@pytest.mark.parametrize("key", ["c", "c/0"])
+def test_a_file_in_the_way_of_chunks_hides_none(key: str, tmp_path: Path) -> None:
+    tegula.create_array(tmp_path / "x", data=np.arange(16).reshape(4, 4), chunks=(2, 2))
+    tegula.sync(tmp_path / "x", tmp_path / "mirror")
+    shutil.rmtree(tmp_path / "x" / key)
+    (tmp_path / "x" / key).write_bytes(b"x")
+    a = tegula.open_array(tmp_path / "x", mode="r")
+    for work in (lambda: a[...], a.nchunks_initialized, lambda: tegula.sync(tmp_path / "x", tmp_path / "mirror")):
+        with pytest.raises(tegula.StoreError, match="director"):
+            work()
+    assert found_in(tmp_path / "x") == [("obstructed-chunk", "c/0/0")]
+    assert np.array_equal(tegula.load(tmp_path / "mirror"), np.arange(16).reshape(4, 4))
+    # in a store without directories such a key is in nobody's way
+    values = {key: LocalStore(tmp_path / "mirror").get(key) for key in LocalStore(tmp_path / "mirror").list_prefix("")}
+    memory = tegula.MemoryStore({**{key: value for key, value in values.items() if value is not None}, key: b"x"})
+    assert tegula.open_array(memory).nchunks_initialized() == 4
 
 
 def test_empty_directories_that_are_in_no_chunks_place(tmp_path: Path) -> None:

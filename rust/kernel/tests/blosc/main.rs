@@ -115,8 +115,8 @@ fn frames_are_those_of_numcodecs() {
             different.push((name.to_owned(), line.to_owned(), frame.len()));
         }
     }
-    // zlib streams come from libdeflate here, and zstd is of another release
-    different.retain(|(name, ..)| name != "zlib");
+    // zlib streams come from libdeflate here, zstd is of another release, and what LZ4 chooses depends on the order of bytes
+    different.retain(|(name, ..)| name != "zlib" && !(cfg!(target_endian = "big") && name.starts_with("lz4")));
     let (of_zstd, different): (Vec<_>, Vec<_>) = different.into_iter().partition(|(name, ..)| name == "zstd");
     assert!(different.is_empty(), "{same} the same; not {different:#?}");
     assert!(same > 800 && of_zstd.len() < 6, "{same} the same, not {of_zstd:#?}");

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 #[cfg(unix)]
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -10,7 +9,7 @@ use std::time::{Duration, Instant};
 use tegula_kernel::Error;
 use tegula_kernel::stores::{Expected, Store};
 
-use crate::local_files::Whole;
+use crate::local_files::{Whole, this_program};
 use crate::{Place, all, get, keys, store_below};
 
 /// Add one to the number in a value, `rounds` times; return how often another writer was faster.
@@ -128,7 +127,7 @@ fn a_killed_writer_leaves_a_whole_value_and_no_lock() {
     let place = Place::new();
     let store = place.store();
     for round in 0..20 {
-        let mut child = Command::new(std::env::current_exe().unwrap())
+        let mut child = this_program()
             .args(["--exact", "writers::a_killed_writer_leaves_a_whole_value_and_no_lock", "--nocapture"])
             .env("LOCAL_FILES_CHILD", &place.0)
             .stdout(std::process::Stdio::null())

@@ -1,6 +1,7 @@
 //! What the tests of local files share.
 
 use std::ops::Deref;
+use std::process::Command;
 use std::sync::Mutex;
 
 use tegula_kernel::stores::local::{LocalFiles, Session};
@@ -28,4 +29,16 @@ impl Deref for Whole {
     fn deref(&self) -> &Session<'static> {
         &self.all
     }
+}
+
+/// Return a command that starts this program again, by the emulator that runs it if there is one.
+#[allow(dead_code)] // not each program starts itself
+pub fn this_program() -> Command {
+    let program = std::env::current_exe().unwrap();
+    let emulator = std::env::var("TEGULA_EMULATOR").unwrap_or_default();
+    let mut words = emulator.split_whitespace();
+    let Some(first) = words.next() else { return Command::new(program) };
+    let mut command = Command::new(first);
+    command.args(words).arg(program);
+    command
 }

@@ -67,7 +67,7 @@ class BufferedRows:
         """
         with self._lock:
             # the usual case: the rows fit into the buffer
-            room = self._capacity - self.array.metadata.shape[0] % self._capacity - self.count
+            room = self._capacity - self.array.stored.metadata.shape[0] % self._capacity - self.count
             if len(rows) < room:
                 self._put(rows)
                 return
@@ -75,7 +75,7 @@ class BufferedRows:
             if before := self.count:
                 self._put(rows[:room])
                 try:
-                    self.flush()
+                    self._store()
                 except BaseException:
                     self.count = before
                     raise
@@ -99,13 +99,19 @@ class BufferedRows:
         self.count = count
         self._owner = os.getpid()
 
+    def _store(self) -> None:
+        """Store the buffered rows, and keep the memory for those that follow."""
+        self.array.append(self._buffer[: self.count])
+        self.count = 0
+        self.cached = NO_CHUNK
+
     def flush(self) -> None:
-        """Store the buffered rows."""
-        if self.count:
+        """Store the buffered rows, and free the buffer."""
+        if len(self._buffer):
             with self._lock:
                 if self.count:
-                    self.array.append(self._buffer[: self.count])
-                    self.discard()
+                    self._store()
+                self.discard()
 
     @property
     def are_pending(self) -> bool:

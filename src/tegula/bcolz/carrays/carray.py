@@ -250,8 +250,9 @@ class carray(CarrayIteration):
         >>> c.shape
         (4, 2)
         """
-        self._detach()
-        self._check_writable()
+        if self._is_view or self._mode == "r":
+            self._detach()
+            self._check_writable()
         rows = self._rows
         rows.append(as_rows(array, rows.dtype, rows.row_shape))
 

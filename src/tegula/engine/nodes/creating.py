@@ -254,12 +254,9 @@ def _write_node(
     if draft is not None:
         documents[fmt.shape_key] = draft
     written = create_documents(store, path, fmt, final, overwrite=False, documents=documents)
-    if written == final.documents:
-        return final
-    if draft is None:
-        return _parsed(fmt, written, final, path)
-    complete = {**written, fmt.shape_key: final.documents[fmt.shape_key]}
-    return replace(_parsed(fmt, complete, final, path), documents=written)
+    complete = written if draft is None else {**written, fmt.shape_key: final.documents[fmt.shape_key]}
+    found = final if complete == final.documents else _parsed(fmt, complete, final, path)
+    return found if draft is None else replace(found, documents=written)
 
 
 def check_vacant(store: Store, path: str, fmt: Format, metadata: ArrayMetadata, **options: Any) -> None:

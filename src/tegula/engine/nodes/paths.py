@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 else:
     zarr3_draft, views = Later("tegula.formats.zarr3_draft"), Later("tegula.stores.zarr3_draft")
 
-__all__ = ["check_path", "check_reserved", "create_parents", "is_vacant", "refuse_inside_draft"]
+__all__ = ["check_path", "check_reserved", "create_parents", "entry_points_above", "is_vacant", "refuse_inside_draft"]
 
 _FEW = 100
 _ENTRY = 2**16  # bytes of a document that may be an entry point
@@ -79,13 +80,19 @@ def refuse_inside_draft(store: Store) -> None:
     ReadOnlyError
         If the entry point of a hierarchy is in a directory above.
     """
+    for _ in entry_points_above(store):
+        raise ReadOnlyError(f"the path {views.DraftStore.why_read_only}", path=store.url)
+
+
+def entry_points_above(store: Store) -> Iterator[str]:
+    """Yield the directories above a local store that have the entry point of a hierarchy, even an invalid one."""
     directory = store.local_directory
     while directory is not None and (above := os.path.dirname(directory)) != directory:
         directory, raw = above, b""
         with suppress(OSError), open(os.path.join(directory, ZARR3_KEY), "rb") as file:
             raw = file.read(_ENTRY)
         if b"purl.org" in raw and zarr3_draft.is_entry_point(raw):  # else the module is not loaded
-            raise ReadOnlyError(f"the path {views.DraftStore.why_read_only}", path=store.url)
+            yield directory
 
 
 def check_reserved(path: str, fmt: Format, store: Store | None = None) -> None:

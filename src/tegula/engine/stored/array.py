@@ -15,7 +15,7 @@ from tegula import config
 from tegula.errors import CodecError, StoreError, TegulaError, not_stored, out_of_memory
 from tegula.runtime import frozen
 from tegula.runtime.deferred import Later
-from tegula.stores.capabilities import Anchoring, SizedListing, StateListing, state_in, stored_key
+from tegula.stores.capabilities import Anchoring, SizedListing, StateListing, blocked_by, state_in, stored_key
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -34,7 +34,7 @@ else:
     grid_keys, pool = Later("tegula.engine.stored.grid_keys"), Later("tegula.engine.concurrency.pool")
     node_states = Later("tegula.engine.stored.states")
 
-__all__ = ["Box", "Executor", "NewRows", "StoredArray", "missing_rule", "physical_memory"]
+__all__ = ["Box", "Executor", "NewRows", "StoredArray", "blocked_chunk", "missing_rule", "physical_memory"]
 
 Array: TypeAlias = "npt.NDArray[Any]"
 Box = tuple[tuple[int, int], ...]
@@ -358,34 +358,43 @@ class StoredArray(frozen.Frozen):
         most = min(number // _SHARE, sys.maxsize)
         return next(islice(self.stored_chunks(), most, None), None) is None
 
-    def stored_chunks(self) -> Iterator[tuple[tuple[int, ...], str]]:
+    def stored_chunks(self, *, is_planned: bool = False) -> Iterator[tuple[tuple[int, ...], str]]:
         """Yield grid coordinates and key of each chunk that has a value, in no particular order.
 
-        If the store can't be listed, chunks outside the grid are not found.
+        If the store can't be listed, chunks outside the grid are not found. Where an array is only planned, what stands
+        in the place of a directory of chunks is not refused: it may be a chunk of the one that it replaces.
         """
         if not self.store.listable:
             yield from grid_keys.stored_in_grid(self.store, self.prefix, self.metadata)
             return
-        keys = self.metadata.keys
+        keys, key = self.metadata.keys, ""
         for key in self.store.list_prefix(self.chunk_prefix):
             coords = keys.decode(key[len(self.prefix) :], self.metadata.ndim)
             if coords is not None:
                 yield coords, key
+            elif not is_planned:
+                self._refuse_blocker(key)
+        if not key and not is_planned:
+            self._refuse_blocker()
 
-    def sized_chunks(self) -> Iterator[tuple[tuple[int, ...], str, int]]:
+    def sized_chunks(self, *, is_planned: bool = False) -> Iterator[tuple[tuple[int, ...], str, int]]:
         """Yield what `stored_chunks` does, and the length of each value in bytes."""
         if isinstance(self.store, SizedListing) and self.store.listable:
-            keys, ndim = self.metadata.keys, self.metadata.ndim
+            keys, ndim, key = self.metadata.keys, self.metadata.ndim, ""
             for key, nbytes in self.store.list_sizes(self.chunk_prefix):
                 if (coords := keys.decode(key[len(self.prefix) :], ndim)) is not None:
                     yield coords, key, nbytes
+                elif not is_planned:
+                    self._refuse_blocker(key)
+            if not key and not is_planned:
+                self._refuse_blocker()
             return
-        chunks = self.stored_chunks()
+        chunks = self.stored_chunks(is_planned=is_planned)
         while some := [*islice(chunks, _FEW)]:
             sizes = pool.gather(self.store.size, [key for _, key in some], self.store.concurrency)
             yield from ((coords, key, size) for (coords, key), size in zip(some, sizes) if size is not None)
 
-    def chunk_states(self) -> Iterator[tuple[Any, Sequence[int], Sequence[int]]]:
+    def chunk_states(self, *, is_planned: bool = False) -> Iterator[tuple[Any, Sequence[int], Sequence[int]]]:
         """Yield the grid coordinates of some stored chunks, their lengths and their states, in no particular order.
 
         A state is a number below 2**64, another one whenever the value is; 0 if it is not known. Stores whose
@@ -393,23 +402,41 @@ class StoredArray(frozen.Frozen):
         """
         store, keys, ndim = self.store, self.metadata.keys, self.metadata.ndim
         if isinstance(store, StateListing) and store.listable:
-            listed = store.list_states(self.chunk_prefix)
+            listed, names = store.list_states(self.chunk_prefix), ()
             while entries := [*islice(listed, _LISTED)]:
                 columns: Any = zip(*entries)
                 names, sizes, states = columns
                 coords: Any = keys.decode_many(names, ndim, self.prefix)
                 if coords is None:  # some are no chunks
                     every = [keys.decode(key[len(self.prefix) :], ndim) for key in names]
+                    for key in [key for key, one in zip(names, every) if one is None and not is_planned]:
+                        self._refuse_blocker(key)
                     coords = [one for one in every if one is not None]
                     sizes = [size for one, size in zip(every, sizes) if one is not None]
                     states = [state for one, state in zip(every, states) if one is not None]
                 yield coords, sizes, states
+            if not names and not is_planned:
+                self._refuse_blocker()
             return
-        chunks = self.stored_chunks()
+        chunks = self.stored_chunks(is_planned=is_planned)
         while some := [*islice(chunks, _FEW)]:
             answers = pool.gather(partial(state_in, store), [key for _, key in some], store.concurrency)
             found = [(coords, *state) for (coords, _), state in zip(some, answers) if state is not None]
             yield [coords for coords, _, _ in found], [size for _, size, _ in found], [state for _, _, state in found]
+
+    def _refuse_blocker(self, key: str = "") -> None:
+        """Refuse a key, not of a chunk, whose value stands in the place of a directory of chunks.
+
+        Without a key, nothing is listed; then it is that of the directory which holds all chunks.
+
+        Raises
+        ------
+        StoreError
+            If it does: none of them can be read, so they are not simply missing.
+        """
+        found = blocked_chunk(self.store, self.prefix, self.metadata, key or self.chunk_prefix.removesuffix("/"))
+        if found is not None:
+            raise StoreError(f"chunks can't be listed: {found[1]}", path=self.store.url, key=found[0])
 
     def amount_stored(self) -> tuple[int, int]:
         """Count the stored chunks (shards, if there are any) and their bytes, by listing the store."""
@@ -417,3 +444,11 @@ class StoredArray(frozen.Frozen):
         for _, _, nbytes in self.sized_chunks():
             count, size = count + 1, size + nbytes
         return count, size
+
+
+def blocked_chunk(store: Store, prefix: str, metadata: ArrayMetadata, key: str) -> tuple[str, str] | None:
+    """Return the key of a chunk in whose way a value with `key` stands, and how; ``None`` if there is none."""
+    below = (key + "/0" * number for number in range(1, metadata.ndim + 1))
+    chunk = next((one for one in below if metadata.keys.decode(one[len(prefix) :], metadata.ndim) is not None), None)
+    cause = None if chunk is None else blocked_by(store, chunk)
+    return None if chunk is None or cause is None else (chunk, cause)

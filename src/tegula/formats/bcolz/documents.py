@@ -21,6 +21,7 @@ from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats.bcolz.chunks import automatic_chunklen
 from tegula.formats.bcolz.codecs import QUANTIZE, codecs_from_json
 from tegula.formats.bcolz.defaults import default_from_json, default_to_json
+from tegula.formats.descriptions import memoized
 from tegula.formats.dimension_names import names_in
 from tegula.formats.documents import integers, load, load_attributes, member, replace_document, rewrite
 from tegula.formats.keys import BCOLZ_KEYS, BCOLZ_NODE_KEYS, BCOLZ_SHAPE_KEY, Style
@@ -29,6 +30,7 @@ from tegula.metadata.chunk_grids import regular_grid
 from tegula.metadata.chunk_keys import BCOLZ_KEYS as CHUNK_KEYS
 from tegula.metadata.data_types import OBJECT, DataType
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
+from tegula.runtime import frozen
 from tegula.runtime.deferred import Later
 
 if TYPE_CHECKING:
@@ -128,31 +130,42 @@ def _parse_carray(documents: Mapping[str, bytes], attributes: Mapping[str, Any])
     shape = integers(member(sizes, "shape", "meta/sizes"), "shape", "meta/sizes", least=0)
     if not shape:
         raise MetadataError("a carray has at least one axis", key="meta/sizes", field="shape")
-    data_type = _data_type(member(storage, "dtype", "meta/storage"))
-    chunklen = integers([member(storage, "chunklen", "meta/storage")], "chunklen", "meta/storage", least=1)[0]
-    expectedlen = storage.get("expectedlen")
+    # arrays that differ only in these numbers share one description
+    shared = _describe({**storage, "expectedlen": None, "row": [*shape[1:]]})
+    expectedlen, cbytes = storage.get("expectedlen"), sizes.get("cbytes")
     extra = {"expectedlen": expectedlen} if type(expectedlen) is int else {}  # it is a hint: damage to it does no harm
-    cbytes = sizes.get("cbytes")
-
-    # bcolz stores each object in a chunk of its own, whatever `chunklen` says
-    if data_type is OBJECT:
-        if len(shape) > 1:
-            raise UnsupportedError("a carray of Python objects has one axis", key="meta/sizes", field="shape")
-        chunklen, extra = 1, {**extra, "chunklen": chunklen}
-    return ArrayMetadata(
+    return frozen.replace(
+        shared,
         shape=shape,
-        data_type=data_type,
-        grid=regular_grid([chunklen, *(max(1, size) for size in shape[1:])]),
-        keys=CHUNK_KEYS,
-        codecs=codecs_from_json(member(storage, "cparams", "meta/storage"), data_type),
-        fill_value=default_from_json(storage.get("dflt", 0), data_type, shape[1:]),
         attributes=attributes,
         dimension_names=names_in(attributes, len(shape)),
+        stored_nbytes=cbytes if type(cbytes) is int else None,
+        extra={**extra, **shared.extra},
+        documents=documents,
+    )
+
+
+@memoized
+def _describe(storage: dict[str, Any]) -> ArrayMetadata:
+    """Read ``meta/storage`` with the shape of a row; the array that is returned has no rows."""
+    data_type = _data_type(member(storage, "dtype", "meta/storage"))
+    chunklen = integers([member(storage, "chunklen", "meta/storage")], "chunklen", "meta/storage", least=1)[0]
+    row, extra = storage["row"], {}
+    # bcolz stores each object in a chunk of its own, whatever `chunklen` says
+    if data_type is OBJECT:
+        if row:
+            raise UnsupportedError("a carray of Python objects has one axis", key="meta/sizes", field="shape")
+        chunklen, extra = 1, {"chunklen": chunklen}
+    return ArrayMetadata(
+        shape=(0, *row),
+        data_type=data_type,
+        grid=regular_grid([chunklen, *(max(1, size) for size in row)]),
+        keys=CHUNK_KEYS,
+        codecs=codecs_from_json(member(storage, "cparams", "meta/storage"), data_type),
+        fill_value=default_from_json(storage.get("dflt", 0), data_type, tuple(row)),
         format=NAME,
         dense=True,
-        stored_nbytes=cbytes if type(cbytes) is int else None,
         extra=extra,
-        documents=documents,
     )
 
 

@@ -19,6 +19,7 @@ from tegula.codecs.compressors.checksums import notices_changes
 from tegula.engine import StoredArray
 from tegula.engine.concurrency.pool import for_each, results_of
 from tegula.engine.reading.remote import UNITS
+from tegula.engine.stored.array import blocked_chunk
 from tegula.engine.stored.misplaced import Misplaced
 from tegula.engine.stored.visiting import cells, is_inside
 from tegula.errors import ConflictError, MetadataError, NotFoundError, TegulaError, UnsupportedError
@@ -377,7 +378,14 @@ def _report_key(visit: Visit, checked: list[_ArrayCheck], name: str, obstructed:
         return
     if any(one.misplaced.add(one.metadata, name) for one in checked):
         return
-    if not _find_obstructed(checked, name, name.rpartition("/")[0], obstructed):
+    if _find_obstructed(checked, name, name.rpartition("/")[0], obstructed):
+        return
+    for one in checked:
+        found = blocked_chunk(visit.exam.store, visit.prefix, one.metadata, visit.prefix + name)
+        if found is not None:
+            visit.find("obstructed-chunk", found[0][len(visit.prefix) :], found[1])
+            break
+    else:
         visit.find("stray-key", name, "it is neither a chunk of the array nor one of its documents")
 
 

@@ -111,9 +111,10 @@ def _description(metadata: ArrayMetadata) -> tuple[Any, ...]:
 def listed_target(array: StoredArray) -> States:
     """Return the states of all chunks of a target; where listings have no states, their sizes stand for these."""
     if isinstance(array.store, StateListing):
-        found = listed(array)
+        found = listed(array, is_planned=True)
         return replace(found, states=np.where(found.states == 0, (found.sizes + 1).astype(np.uint64), found.states))
-    return _table([(coords, nbytes, 0) for coords, _, nbytes in array.sized_chunks()], array.metadata.ndim)
+    sized = array.sized_chunks(is_planned=True)
+    return _table([(coords, nbytes, 0) for coords, _, nbytes in sized], array.metadata.ndim)
 
 
 def states_now(array: StoredArray, coords: Table) -> States:

@@ -75,11 +75,14 @@ def no_chunks(ndim: int) -> States:
     return States(np.empty((0, ndim), np.int64), np.empty(0, np.uint64), np.empty(0, np.int64))
 
 
-def listed(array: StoredArray) -> States:
-    """Return the states of all stored chunks of an array, by one listing; those outside its grid are among them."""
+def listed(array: StoredArray, *, is_planned: bool = False) -> States:
+    """Return the states of all stored chunks of an array, by one listing; those outside its grid are among them.
+
+    `is_planned` as for `StoredArray.stored_chunks`.
+    """
     ndim, states, sizes = array.metadata.ndim, column("Q"), column("q")
     tables = list[Table]()
-    for coords, some_sizes, some_states in array.chunk_states():
+    for coords, some_sizes, some_states in array.chunk_states(is_planned=is_planned):
         tables.append(np.array(coords, np.int64).reshape(len(some_sizes), ndim))
         sizes.extend(some_sizes)
         states.extend(some_states)

@@ -153,7 +153,7 @@ class Root:
             if self.ignores_case is not False and self.is_twin(above, status):
                 return None
             if not stat.S_ISDIR(status.st_mode):
-                raise NotADirectoryError(0, f"{path} is not a directory")
+                raise NotADirectoryError(errno.ENOTDIR, f"{path} is not a directory")
             self._remember(above, path)
         return self.known.get(name) or self.at(name) + os.sep  # another thread may have forgotten it
 

@@ -119,9 +119,8 @@ def _numbers(values: np.ndarray[Any, Any], source: str, result: np.dtype[Any]) -
             return (low - ((low >> (width - 1)) << width)).astype(np.int8).astype(result)
         if source in ("int2", "int4"):
             values = values.astype(np.int8)
-        elif "float8_e8m0fnu" in (source, result.name) or (
-            values.dtype.isbuiltin != 1 and (result.isbuiltin != 1 or source == "bfloat16")
-        ):  # NumPy lacks some conversions of types from ml_dtypes
+        elif values.dtype.isbuiltin != 1 or result.name == "float8_e8m0fnu":
+            # ml_dtypes lacks some conversions, and limits negative numbers to those of an unsigned type
             values = values.astype(np.float32)
         return values.astype(result)
 

@@ -13,7 +13,10 @@ mod scratch;
 pub(super) mod shuffle;
 mod slots;
 mod streams;
+// where there are no vector registers, nothing is left of both but the task
+#[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(dead_code))]
 mod transpose;
+#[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(dead_code))]
 mod vector;
 
 use std::ops::Range;

@@ -7,7 +7,9 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use super::transpose::{self, Task};
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use super::transpose;
+use super::transpose::Task;
 #[cfg(target_arch = "aarch64")]
 use super::vector::arm::Neon;
 #[cfg(target_arch = "x86_64")]

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use super::reading::LocalValue;
 use super::system::{self, AsFd, DIRECTORY, Errno, Last, OwnedFd, PLACE, READ};
 use super::writing::Directory;
-use super::{LocalFiles, found};
+use super::{LocalFiles, found, trial};
 use crate::memory::with_scratch;
 use crate::stores::files::read_all;
 use crate::{Error, Result, pool};
@@ -53,6 +53,9 @@ pub fn find_files(directory: &[u8], paths: &[String], threads: usize) -> Vec<Opt
 
 /// Call `one` for each of the keys, with up to `threads` threads; `None` stands for an error.
 fn answers<T: Send + Sync>(keys: &[String], threads: usize, one: impl Fn(&str) -> Result<T> + Sync) -> Vec<Option<T>> {
+    if !trial::is_passed() {
+        return keys.iter().map(|_| None).collect();
+    }
     let answers: Vec<OnceLock<T>> = keys.iter().map(|_| OnceLock::new()).collect();
     let share = |number: usize| {
         for index in number * SHARE..keys.len().min((number + 1) * SHARE) {

@@ -16,6 +16,7 @@ mod node;
 mod reading;
 mod spelling;
 mod system;
+pub mod trial;
 mod waiting;
 mod writing;
 
@@ -81,7 +82,8 @@ pub struct Session<'a> {
 /// Whether the store may be used below a directory: elsewhere than on Linux, on a local disk whose file system is known.
 pub fn serves(directory: &[u8]) -> bool {
     let is_known = |place: OwnedFd| system::local_disk(place.as_fd()).0;
-    cfg!(target_os = "linux") || system::open_at(system::anywhere(), &[directory], PLACE).is_ok_and(is_known)
+    cfg!(target_os = "linux")
+        || (system::open_at(system::anywhere(), &[directory], PLACE).is_ok_and(is_known) && trial::is_passed())
 }
 
 impl LocalFiles {
@@ -461,6 +463,9 @@ pub fn put_file(
     expected: Option<&Expected>,
     sync: bool,
 ) -> Result<Generation> {
+    if !trial::is_passed() {
+        return Err(Error::Unusual);
+    }
     let expected = condition(expected)?;
     let failed = |error: Errno| Error::System { message: error.text(), errno: error.0 };
     let opened = system::open_at(system::anywhere(), &[directory], DIRECTORY).map_err(failed)?;
