@@ -49,6 +49,22 @@ def test_what_is_parsed_is_what_was_written(value: Any) -> None:
         assert parse_json(text.encode()) == value
 
 
+@given(st.text('{}[]":, \n\ufeff\x0112e.-NaInfty', max_size=12).map("{{{}".format) | VALUES.map(json.dumps))
+def test_text_is_read_or_refused_as_by_the_module_json(text: str) -> None:
+    for whole in (text, text + "}", f' {{"a": {text}}}\n', f'{{"a": {text}, "a": NaN}} '):
+        expected, flaw = None, ""
+        try:
+            expected = json.loads(whole)
+        except ValueError as error:
+            flaw = str(error)
+        if flaw:
+            with pytest.raises(MetadataError) as refused:
+                parse_json(whole.encode())
+            assert flaw in str(refused.value)
+        else:
+            assert repr(parse_json(whole.encode())) == repr(expected)
+
+
 WIDE = {
     "lists": lambda n: b"[" + b"[]," * n + b"[]]",
     "objects": lambda n: b"[" + b"{}," * n + b"{}]",

@@ -14,7 +14,7 @@ import tegula
 from tegula import config
 from tegula.engine.documents.finding import nodes_below
 from tegula.formats import find_format
-from tegula.stores import ByteRange, MemoryStore
+from tegula.stores import ByteRange, LocalStore, MemoryStore
 
 
 class Remote(MemoryStore):
@@ -235,3 +235,31 @@ def test_groups_with_the_same_document_do_not_share_attributes(tmp_path: Path) -
     first, second = (tegula.open_group(tmp_path, path=name) for name in ("a", "b"))
     first.metadata.attributes["list"].append(2)
     assert second.attrs["list"] == tegula.open_group(tmp_path, path="a").attrs["list"] == [1]
+
+
+@pytest.mark.once(executors="both")
+@pytest.mark.parametrize("change", ["nothing", "written again", "another type", "deleted"])
+def test_a_first_read_reads_the_document_again_only_if_it_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: object, change: str
+) -> None:
+    get, asked = LocalStore.get, []
+
+    def note(store: LocalStore, key: str, *args: Any, **options: Any) -> Any:
+        asked.append(key)
+        return get(store, key, *args, **options)
+
+    monkeypatch.setattr(LocalStore, "get", note)
+    tegula.create_array(tmp_path, data=[1, 2, 3, 4], chunks=2)
+    asked.clear()
+    array, document = tegula.open_array(tmp_path), tmp_path / "zarr.json"
+    raw = document.read_bytes()
+    if change == "deleted":
+        document.unlink()
+    elif change != "nothing":
+        document.write_bytes(raw.replace(b"int64", b"float64") if change == "another type" else raw)
+    if change in ("deleted", "another type"):
+        with pytest.raises(tegula.NotFoundError, match=r"deleted|replaced"):
+            array[1]
+    else:
+        assert (array[1], array[:].tolist()) == (2, [1, 2, 3, 4])
+        assert asked == ["zarr.json"] * (1 if change == "nothing" else 2)

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from tegula import engine, formats
-from tegula.arrays import selecting
 from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import Node, other_names
-from tegula.arrays.selecting import ArraySelection, Indexer, MakePlan
 from tegula.engine.stored.array import StoredArray
 from tegula.errors import MetadataError, SelectionError
 from tegula.metadata.nodes import ArrayMetadata
@@ -28,11 +26,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from tegula import indexing
-    from tegula.arrays import as_type, chunk_regions, codec_parts, growing, reopening, viewing
+    from tegula.arrays import as_type, chunk_regions, codec_parts, growing, reopening, selecting, viewing
     from tegula.arrays.as_type import AsType
     from tegula.arrays.chunk_regions import Region
     from tegula.arrays.codec_parts import Codec
     from tegula.arrays.foreign_names import ArrayAliases
+    from tegula.arrays.selecting import ArraySelection, Indexer, MakePlan
     from tegula.engine import Future
     from tegula.metadata import conventions
     from tegula.metadata.conventions import Conventions
@@ -49,7 +48,7 @@ else:
     )
     indexing, conventions = Later("tegula.indexing"), Later("tegula.metadata.conventions")
     chunk_regions, codec_parts = Later("tegula.arrays.chunk_regions"), Later("tegula.arrays.codec_parts")
-    as_type = Later("tegula.arrays.as_type")
+    as_type, selecting = Later("tegula.arrays.as_type"), Later("tegula.arrays.selecting")
     growing, reopening = Later("tegula.arrays.growing"), Later("tegula.arrays.reopening")
     viewing, interop, view = Later("tegula.arrays.viewing"), Later("tegula.views.interop"), Later("tegula.views.view")
 
@@ -295,17 +294,17 @@ class Array(Node, Operand, ArrayAliases):
     @property
     def oindex(self) -> Indexer:
         """Orthogonal selection: one int, slice, integer array or 1-d mask per axis, combined as an outer product."""
-        return Indexer(self._read, self._write, indexing.orthogonal)
+        return selecting.Indexer(self._read, self._write, indexing.orthogonal)
 
     @property
     def vindex(self) -> Indexer:
         """Coordinate and mask selection: integer arrays, one per axis, broadcast together; or a mask of the array."""
-        return Indexer(self._read, self._write, indexing.vectorized)
+        return selecting.Indexer(self._read, self._write, indexing.vectorized)
 
     @property
     def blocks(self) -> Indexer:
         """Selection by chunk: ints and slices of positions in the grid of chunks (or shards), not of elements."""
-        return Indexer(self._read, self._write, indexing.blocks)
+        return selecting.Indexer(self._read, self._write, indexing.blocks)
 
     @property
     def lazy(self) -> View:

@@ -18,10 +18,16 @@ from tegula.codecs.native import NativeChain, NativeCodec, NativeSerializer
 from tegula.errors import CodecError, MetadataError
 from tegula.metadata.data_types import EXTENDED_DTYPES, DataType
 from tegula.metadata.nodes import CodecSpec
-from tegula.runtime.optional import library
+from tegula.runtime.deferred import Later
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     import numpy.typing as npt
+
+    from tegula.runtime import optional
+else:
+    optional = Later("tegula.runtime.optional")
 
 __all__ = [
     "REQUIRED", "ArrayCodec", "BufferCodec", "Chunk", "Codec", "Context", "Data", "Decoder", "Serializer", "Shape",
@@ -230,6 +236,11 @@ def wrong_size(actual: int, expected: int, codec: str) -> CodecError:
 def nbytes(shape: Shape, dtype: np.dtype[Any]) -> int:
     """Return the size in bytes of a chunk of `shape` in memory."""
     return prod(shape) * dtype.itemsize
+
+
+def library(name: str) -> ModuleType:
+    """Import an optional package, or one of its modules, on first use; see `optional.library`."""
+    return optional.library(name)
 
 
 def check_options(spec: CodecSpec, *names: str) -> None:

@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from tegula.formats.keys import NETCDF
 from tegula.metadata.nodes import ArrayMetadata
 
-__all__ = ["NETCDF", "attributes_with", "attributes_without", "names_in", "netcdf_names", "stored_attributes"]
+__all__ = ["attributes_with", "attributes_without", "names_in", "netcdf_names", "stored_attributes"]
 
 Names = tuple[str | None, ...] | None
 _KEY: Final = "_ARRAY_DIMENSIONS"
-NETCDF: Final = "_nczarr_array"
-"""The attribute in which the netCDF library names dimensions."""
-
 _PATHS: Final = ("dimension_references", "dimrefs")  # the second until netCDF 4.9.2
 
 

@@ -8,7 +8,7 @@ from tegula.runtime.frozen import Frozen
 
 __all__ = [
     "BCOLZ_KEYS", "BCOLZ_NODE_KEYS", "BCOLZ_SHAPE_KEY", "CONSOLIDATED_KEY", "DRAFTS", "N5_KEY", "N5_MEMBERS",
-    "NETCDF_KEY",
+    "NETCDF", "NETCDF_KEY",
     "OLD_KEYS", "ZARR1_KEYS", "ZARR2_KEYS", "ZARR3_KEY", "Style",
 ]  # fmt: skip
 
@@ -16,6 +16,8 @@ ZARR3_KEY: Final = "zarr.json"
 DRAFTS: Final = ("https://purl.org/zarr/spec/", "http://purl.org/zarr/spec/")
 """How the versions of drafts of Zarr v3 begin, in ``zarr_format``."""
 ZARR2_KEYS: Final = (".zarray", ".zgroup", ".zattrs")
+NETCDF: Final = "_nczarr_array"
+"""The attribute in which the netCDF library names dimensions."""
 NETCDF_KEY: Final = ".nczarray"
 """The document beside ``.zarray`` in which netCDF 4.8.0 names dimensions; remote stores are not asked for it."""
 CONSOLIDATED_KEY: Final = ".zmetadata"

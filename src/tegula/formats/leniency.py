@@ -5,12 +5,18 @@ This module alone says which documents these are. `tegula.check` reports them, s
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, repeat
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tegula.formats.documents import NO_ATTRIBUTES, load
+from tegula.runtime.deferred import Later
+from tegula.runtime.frozen import Frozen
+
+if TYPE_CHECKING:
+    import json
+else:
+    json = Later("json")
 
 __all__ = [
     "Oddity",
@@ -26,7 +32,7 @@ __all__ = [
 Document: TypeAlias = dict[str, Any]
 
 
-class Oddity(NamedTuple):
+class Oddity(Frozen):
     """What is unusual about a document: its key, the field, and a sentence."""
 
     key: str

@@ -16,9 +16,9 @@ import numpy as np
 from tegula.errors import MetadataError, TegulaError
 from tegula.formats.chunk_grids import regular_grid_from_json
 from tegula.formats.descriptions import Recent, complete, memoized
-from tegula.formats.dimension_names import NETCDF, names_in, netcdf_names
+from tegula.formats.dimension_names import names_in, netcdf_names
 from tegula.formats.documents import integers, load, load_attributes, member, replace_document, rewrite
-from tegula.formats.keys import CONSOLIDATED_KEY, NETCDF_KEY, ZARR2_KEYS, Style
+from tegula.formats.keys import CONSOLIDATED_KEY, NETCDF, NETCDF_KEY, ZARR2_KEYS, Style
 from tegula.formats.layout import byte_order_codec, fortran_order, is_fortran_order, shuffle_number
 from tegula.formats.leniency import Oddity, note_in, odd_attributes, plain_zarr2
 from tegula.formats.numpy_types import dtype_from_json, dtype_to_json

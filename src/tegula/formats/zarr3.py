@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.formats.chunk_grids import grid_from_extension, grid_to_json
 from tegula.formats.descriptions import Recent, complete, memoized
-from tegula.formats.dimension_names import NETCDF, netcdf_names
 from tegula.formats.documents import integers, load, member, rewrite
 from tegula.formats.key_encodings import keys_from_json, keys_to_json
-from tegula.formats.keys import DRAFTS, Style
+from tegula.formats.keys import DRAFTS, NETCDF, Style
 from tegula.formats.leniency import Oddity, note_in, plain_zarr3
 from tegula.formats.zarr3_codecs import (
     KEY,
@@ -29,18 +28,19 @@ from tegula.metadata.chunk_grids import ChunkGrid
 from tegula.metadata.chunk_keys import ChunkKeyEncoding
 from tegula.metadata.data_types import DataType, data_type_from_json, data_type_to_json
 from tegula.metadata.fill_value_json import fill_from_document, fill_from_json, fill_to_json
-from tegula.metadata.fill_values import time_to_int, undefined_fill
 from tegula.metadata.nodes import ArrayMetadata, CodecSpec, GroupMetadata, NodeMetadata
 from tegula.runtime.deferred import Later
 
 if TYPE_CHECKING:
-    from tegula.formats import json_encoding
+    from tegula.formats import dimension_names, json_encoding
     from tegula.formats.located import consolidated as consolidated_members
     from tegula.formats.located import members as located
     from tegula.formats.located.consolidated import Consolidated
     from tegula.formats.located.members import Members
+    from tegula.metadata import fill_values
 else:
-    json_encoding = Later("tegula.formats.json_encoding")
+    json_encoding, fill_values = Later("tegula.formats.json_encoding"), Later("tegula.metadata.fill_values")
+    dimension_names = Later("tegula.formats.dimension_names")
     located, consolidated_members = (
         Later("tegula.formats.located.members"),
         Later("tegula.formats.located.consolidated"),
@@ -205,7 +205,9 @@ def _grid_from_json(value: Any, shape: tuple[int, ...]) -> ChunkGrid:
 def _names(array: ArrayMetadata, attributes: Mapping[str, Any]) -> tuple[str | None, ...] | None:
     """Return the dimension names of the document, or of an attribute of the netCDF library."""
     names = array.dimension_names
-    return names if names is not None or NETCDF not in attributes else netcdf_names(attributes[NETCDF], array.ndim)
+    if names is not None or NETCDF not in attributes:
+        return names
+    return dimension_names.netcdf_names(attributes[NETCDF], array.ndim)
 
 
 def _dimension_names(value: Any, ndim: int) -> tuple[str | None, ...] | None:
@@ -246,7 +248,7 @@ def _has_grid(document: Mapping[str, Any], metadata: ArrayMetadata) -> bool:
 
 
 def _document(metadata: ArrayMetadata) -> dict[str, Any]:
-    fill = metadata.fill_value if metadata.fill_value is not None else undefined_fill(metadata.data_type)
+    fill = metadata.fill_value if metadata.fill_value is not None else fill_values.undefined_fill(metadata.data_type)
     document = {
         "shape": [*metadata.shape],
         "data_type": data_type_to_json(metadata.data_type),
@@ -264,7 +266,7 @@ def _document(metadata: ArrayMetadata) -> dict[str, Any]:
 def write_fill(fill: Any, data_type: DataType) -> Any:
     """Convert a fill value to ``fill_value``, as zarr-python writes it."""
     # zarr-python writes times as integers, NaT included
-    return time_to_int(fill) if data_type.numpy.kind in "Mm" else fill_to_json(fill, data_type)
+    return fill_values.time_to_int(fill) if data_type.numpy.kind in "Mm" else fill_to_json(fill, data_type)
 
 
 def consolidated(documents: Mapping[str, bytes]) -> Mapping[str, Mapping[str, bytes]] | None:

@@ -11,18 +11,17 @@ from tegula.arrays.array import Array
 from tegula.arrays.keywords import known_keywords
 from tegula.arrays.node import opened_by_name
 from tegula.errors import AlreadyExistsError, MetadataError, NotFoundError, UnsupportedError, brief
-from tegula.hierarchy.drafts import elsewhere
-from tegula.hierarchy.viewed import view_of_document
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.runtime.deferred import Later
 from tegula.stores.names import ARCHIVES
 from tegula.stores.targets import opening as targets
 from tegula.stores.targets.opening import abandon, creating
-from tegula.stores.targets.paths import address_of, local_path, location_of, refuse_missing
+from tegula.stores.targets.paths import address_of, local_path, location_of, may_be_view, refuse_missing
 
 if TYPE_CHECKING:
     from tegula import tables
     from tegula.arrays.arguments import FormatName, Missing, Mode, TargetLike
+    from tegula.hierarchy import drafts, viewed
     from tegula.hierarchy.group import Group
     from tegula.stores import Store
     from tegula.stores.targets import foreign, nearest
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 else:
     foreign, tables = Later("tegula.stores.targets.foreign"), Later("tegula.tables")
     nearest = Later("tegula.stores.targets.nearest")
+    drafts, viewed = Later("tegula.hierarchy.drafts"), Later("tegula.hierarchy.viewed")
 
 __all__ = [
     "open",
@@ -121,8 +121,8 @@ def open(
     if missing_chunks is not None:
         engine.missing_rule(missing_chunks)
     target, path, format = address_of(target, path, format)
-    if mode in ("r", "r+") and not path and format is None:
-        view = view_of_document(target, mode, storage_options, missing_chunks)
+    if mode in ("r", "r+") and not path and format is None and may_be_view(target):
+        view = viewed.view_of_document(target, mode, storage_options, missing_chunks)
         if view is not None:
             return view
     if creation:
@@ -187,7 +187,7 @@ def _open_elsewhere(
     store: Store, path: str, how: Mapping[str, Any], error: UnsupportedError | None = None
 ) -> Array | Group | Table | None:
     """Open a node in a hierarchy of a draft of Zarr v3; raise `error` if there is none that it may be about."""
-    if (found := elsewhere(store, path, error)) is not None:
+    if (found := drafts.elsewhere(store, path, error)) is not None:
         return _open_node(*found, **how)
     if error is not None:
         raise error

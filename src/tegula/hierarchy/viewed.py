@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from tegula.errors import NotFoundError
 from tegula.metadata.nodes import ArrayMetadata
 from tegula.runtime.deferred import Later
 from tegula.stores.targets.opening import abandon, store_of
-from tegula.stores.targets.paths import refuse_missing
+from tegula.stores.targets.paths import may_be_view, refuse_missing
 
 if TYPE_CHECKING:
     from tegula.stores import Store
@@ -36,7 +35,7 @@ def view_of_document(
     MetadataError, UnsupportedError
         If the document is not valid; see `tegula.views.documents.open_view`.
     """
-    if not isinstance(target, (str, os.PathLike)) or not str(target).endswith(".json"):
+    if not may_be_view(target):
         return None
     return documents.open_view(target, mode, storage_options, partial(_open_member, missing_chunks))
 

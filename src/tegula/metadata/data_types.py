@@ -7,7 +7,6 @@ registry; `tegula.formats.numpy_types` has the spellings of Zarr v1 and v2.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cache
@@ -20,9 +19,11 @@ from tegula.runtime.deferred import Later
 from tegula.runtime.frozen import Frozen
 
 if TYPE_CHECKING:
+    import json
+
     import ml_dtypes
 else:
-    ml_dtypes = Later("ml_dtypes", is_slow=True)
+    json, ml_dtypes = Later("json"), Later("ml_dtypes", is_slow=True)
 
 __all__ = [
     "BYTES",

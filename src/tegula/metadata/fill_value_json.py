@@ -14,13 +14,15 @@ import numpy as np
 
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.metadata.data_types import EXTENDED_DTYPES, DataType
-from tegula.metadata.fill_values import Fill, scalar_array
 from tegula.runtime.deferred import Later, matcher
 
 if TYPE_CHECKING:
     import base64
+
+    from tegula.metadata import fill_values
+    from tegula.metadata.fill_values import Fill
 else:
-    base64 = Later("base64")
+    base64, fill_values = Later("base64"), Later("tegula.metadata.fill_values")
 
 __all__ = ["decode_base64", "fill_from_document", "fill_from_json", "fill_to_json"]
 
@@ -138,7 +140,7 @@ def fill_from_json(value: Any, data_type: DataType) -> Fill:
     if dtype.kind in "iu" or (dtype in EXTENDED_DTYPES and "int" in dtype.name):
         if type(value) is not int:
             raise _wrong(value, data_type)
-        return scalar_array(value, data_type)
+        return fill_values.scalar_array(value, data_type)
     out = np.zeros((), dtype)
     _SETTERS.get("f" if dtype in EXTENDED_DTYPES else dtype.kind, _set_bytes)(out, value, data_type)
     return out

@@ -108,6 +108,8 @@ class ArrayMetadata(Frozen, kw_only=True):
         Members of the documents that this model does not represent, by name.
     documents : mapping of str to bytes
         The documents that the node was read from, by key relative to the node; empty for a new node.
+    read_as : (bytes, object), optional
+        One of the documents, and the generation in which it was read, if the store told that at no cost.
 
     Examples
     --------
@@ -135,6 +137,7 @@ class ArrayMetadata(Frozen, kw_only=True):
     stored_nbytes: int | None = field(default=None, compare=False)
     extra: Mapping[str, Any] = field(default_factory=dict, compare=False)
     documents: Mapping[str, bytes] = field(default_factory=dict, repr=False, compare=False)
+    read_as: tuple[bytes, Any] | None = field(default=None, repr=False, compare=False)
 
     @property
     def ndim(self) -> int:

@@ -32,6 +32,40 @@ class OperationError(UnsupportedError, TypeError, ValueError):
     """An operation of Python or NumPy on an array whose elements have to be read explicitly first."""
 
 
+def not_computed(node: Any, name: str) -> OperationError:
+    """Return the error for an operator or function, which says how to read the elements first."""
+    return OperationError(
+        f"{name} does not read stored arrays: read the elements first, as in a[...] or a[:100], or compute chunk "
+        "by chunk with dask.array.from_array(a)",
+        path=node.location,
+    )
+
+
+def _not_in_place(node: Any, symbol: str) -> OperationError:
+    return OperationError(
+        f"{symbol}= does not change stored arrays: assign what is computed, as in a[...] = a[...] {symbol} x, which "
+        "reads and writes all elements",
+        path=node.location,
+    )
+
+
+def _refusing(error: Callable[[Any, str], OperationError], symbol: str) -> Callable[..., Any]:
+    def refuse(self: Any, *_: object) -> Any:
+        raise error(self, symbol)
+
+    return refuse
+
+
+def _operators() -> dict[str, Any]:
+    """Return the methods of all operators, which refuse."""
+    both, one = _TWO_SIDED.items(), _ONE_SIDED.items()
+    return {
+        **{f"__{side}{name}__": _refusing(not_computed, symbol) for name, symbol in both for side in ("", "r")},
+        **{f"__i{name}__": _refusing(_not_in_place, symbol) for name, symbol in both},
+        **{f"__{name}__": _refusing(not_computed, symbol) for name, symbol in one},
+    }
+
+
 class Operand:
     """A stored array as Python and NumPy take arrays: as a number, an operand, or a source of elements.
 
@@ -103,6 +137,7 @@ class Operand:
         return interop.CPU
 
     if not TYPE_CHECKING:  # hidden from type checkers
+        vars().update(_operators())  # to set them afterwards would take longer
 
         def __index__(self):
             if self.ndim or self.dtype.kind not in "iu":
@@ -114,35 +149,3 @@ class Operand:
                 raise not_computed(self, f"numpy.{ufunc.__name__}")
             values = [np.asarray(value) if isinstance(value, type(self)) else value for value in inputs]
             return getattr(ufunc, method)(*values, **options)
-
-
-def not_computed(node: Any, name: str) -> OperationError:
-    """Return the error for an operator or function, which says how to read the elements first."""
-    return OperationError(
-        f"{name} does not read stored arrays: read the elements first, as in a[...] or a[:100], or compute chunk "
-        "by chunk with dask.array.from_array(a)",
-        path=node.location,
-    )
-
-
-def _not_in_place(node: Any, symbol: str) -> OperationError:
-    return OperationError(
-        f"{symbol}= does not change stored arrays: assign what is computed, as in a[...] = a[...] {symbol} x, which "
-        "reads and writes all elements",
-        path=node.location,
-    )
-
-
-def _refusing(error: Callable[[Any, str], OperationError], symbol: str) -> Callable[..., Any]:
-    def refuse(self: Any, *_: object) -> Any:
-        raise error(self, symbol)
-
-    return refuse
-
-
-for _name, _symbol in _TWO_SIDED.items():
-    for _form in ("__{}__", "__r{}__"):
-        setattr(Operand, _form.format(_name), _refusing(not_computed, _symbol))
-    setattr(Operand, f"__i{_name}__", _refusing(_not_in_place, _symbol))
-for _name, _symbol in _ONE_SIDED.items():
-    setattr(Operand, f"__{_name}__", _refusing(not_computed, _symbol))

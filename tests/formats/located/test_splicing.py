@@ -11,7 +11,7 @@ from hypothesis import given
 
 import tegula
 from tegula.errors import MetadataError
-from tegula.formats import json_encoding, zarr2, zarr3
+from tegula.formats import documents, json_encoding, zarr2, zarr3
 from tegula.formats.json_encoding import dump
 from tegula.formats.keys import Style
 from tegula.formats.located.splicing import Absent, splice
@@ -114,17 +114,17 @@ def test_one_change_parses_a_large_document_once_and_encodes_one_value(
     store = tegula.MemoryStore()
     group = tegula.create_group(store, format=format, attributes={"a": 1, "b": LONG})
     parsed, written = [], []
-    loads, text = json.loads, json_encoding.Indenter.text
+    parse, text = documents.parse_json, json_encoding.Indenter.text
 
     def count(raw: Any, *args: Any, **options: Any) -> Any:
         parsed.append(len(raw) > 2**15)
-        return loads(raw, *args, **options)
+        return parse(raw, *args, **options)
 
     def note(self: Any, value: Any, line: str) -> str:
         written.append(value)
         return text(self, value, line)
 
-    monkeypatch.setattr(json, "loads", count)
+    monkeypatch.setattr(documents, "parse_json", count)
     monkeypatch.setattr(json_encoding.Indenter, "text", note)
     group.attrs["a"] = 2
     assert sum(parsed) == 1

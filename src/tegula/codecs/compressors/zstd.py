@@ -7,6 +7,7 @@ decompresses them; each holds at most 128 KiB.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Final
 
 from tegula.codecs.native import NativeZstd
@@ -72,19 +73,17 @@ def content_size(data: Data) -> int | None:
     """
     if len(data) < 6 or data[:4] != _MAGIC:
         return None
-    start, end, base = _CONTENT_FIELDS[data[4]]
+    start, end, base = _content_field(data[4])
     return int.from_bytes(data[start:end], "little") + base if start < end <= len(data) else None
 
 
+@cache
 def _content_field(descriptor: int) -> tuple[int, int, int]:
     """Return start and end of the content size in the header of a frame, and the number to add to it."""
     single = descriptor >> 5 & 1
     start = 6 - single + (0, 1, 2, 4)[descriptor & 3]
     width = (single, 2, 4, 8)[descriptor >> 6]
     return start, start + width, 256 if width == 2 else 0
-
-
-_CONTENT_FIELDS: Final = tuple(map(_content_field, range(256)))
 
 
 def _frames(data: Data, limit: int, name: str) -> Iterator[bytes]:
@@ -136,7 +135,7 @@ def _walk_frame(view: Data, name: str) -> tuple[int, int, int | None]:
     """Return the end of a frame, an upper bound on the decoded size of its blocks, and the content size it states."""
     if len(view) < 6 or view[:4] != _MAGIC:
         raise CodecError("this is not a zstd frame", codec=name)
-    start, position, base = _CONTENT_FIELDS[view[4]]
+    start, position, base = _content_field(view[4])
     known = int.from_bytes(view[start:position], "little") + base if start < position else None
     bound, last = 0, False
     while not last:

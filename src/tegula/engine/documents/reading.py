@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tegula import config
-from tegula.engine.concurrency.retries import back_off
 from tegula.errors import StoreError, TegulaError
 from tegula.formats import ALL_KEYS, COMMON_KEYS, FORMATS, Format, find_format, is_common, next_keys, parse
 from tegula.formats.keys import NETCDF_KEY
@@ -19,12 +18,15 @@ from tegula.stores.interface import Store
 
 if TYPE_CHECKING:
     from tegula.engine.caches import document_cache
+    from tegula.engine.concurrency import retries
     from tegula.engine.reading import remote
 else:
     document_cache, remote = Later("tegula.engine.caches.document_cache"), Later("tegula.engine.reading.remote")
+    retries = Later("tegula.engine.concurrency.retries")
 
 __all__ = ["documents_of", "fetch_documents", "read_many", "read_metadata"]
 
+_set_read_as: Any = vars(ArrayMetadata)["read_as"].__set__
 _LARGE = 2**15  # bytes of a document from which on its generation is worth knowing
 _PINS = 8  # how often the directory of a node is opened, if it is missing for a moment
 _LOOKS = 2  # how often a directory is looked at before it is said to have no node
@@ -53,11 +55,11 @@ class _Documents(Mapping[str, bytes]):
 
     Attributes
     ----------
-    generation : Generation or None
-        The generation of the last large document, if the store returns it at no cost.
+    read_as : (bytes, Generation) or None
+        The document that was read last, and its generation, if the store returns it at no cost.
     """
 
-    generation: Generation | None = None
+    read_as: tuple[bytes, Generation] | None = None
 
     def __init__(
         self,
@@ -77,7 +79,7 @@ class _Documents(Mapping[str, bytes]):
         self._kept = self._together = kept
         self._used = {NETCDF_KEY}
         # whether the kernel reads several documents in one call, which takes less time than a second call of the store
-        self._by_kernel = not store.is_remote and store.plain_files is not None
+        self._by_kernel = self._tells = not store.is_remote and store.plain_files is not None
 
     def _fetch_kept(self, key: str) -> None:
         """Fetch documents together until that of a key is among them."""
@@ -91,7 +93,9 @@ class _Documents(Mapping[str, bytes]):
             self._together = False  # each document is requested by itself and raises its own error
 
     def settle(self, node: NodeMetadata | None) -> None:
-        """Cache only the documents that determined the node, and those of its format; none if there is no node."""
+        """Note the generation of an array's document; cache only the documents of the node's format."""
+        if self.read_as is not None and type(node) is ArrayMetadata:
+            _set_read_as(node, self.read_as)
         if self._kept:
             used = self._used.union(find_format(node.format).keys) if node is not None else set()
             if unused := self._known.keys() - used:
@@ -127,14 +131,19 @@ class _Documents(Mapping[str, bytes]):
                 self._known.setdefault(key, raw)
 
     def _read(self, key: str) -> bytes | None:
-        """Return a document, and note the generation of a large one if the store returns it at no cost."""
+        """Return a document, and note the generation of a local or large one if the store returns it at no cost."""
         store = self._store
         # one byte above the limit is enough to notice that a document is too long
         if store.is_remote or store.single_writer:
             return store.get(key, (0, config.current().max_input_bytes + 1))
-        raw = store.get(key, (0, _LARGE))
+        if self._tells:
+            raw, generation = store.get(key, (0, _LARGE), with_generation=True)
+        else:
+            raw, generation = store.get(key, (0, _LARGE)), None
         if raw is not None and len(raw) == _LARGE:
-            raw, self.generation = store.get(key, (0, config.current().max_input_bytes + 1), with_generation=True)
+            raw, generation = store.get(key, (0, config.current().max_input_bytes + 1), with_generation=True)
+        if raw is not None and generation is not None:
+            self.read_as = raw, generation
         return raw
 
     def __getitem__(self, key: str) -> bytes:
@@ -257,8 +266,8 @@ def read_metadata(
         if isinstance(documents, _Documents):
             documents.settle(node)
             consolidated: Any = node.consolidated if isinstance(node, GroupMetadata) else None
-            if consolidated is not None:
-                consolidated.generation = documents.generation
+            if consolidated is not None and documents.read_as is not None:
+                consolidated.generation = documents.read_as[1]
         if node is None and kept and fetched and isinstance(store, Pinning):
             # perhaps one node took the place of another, and the documents of each were looked up in the other one
             with suppress(FileNotFoundError):
@@ -272,7 +281,7 @@ def read_metadata(
         # perhaps the documents are of two nodes, one in the place of the other
         if fetched and isinstance(store, Pinning):
             for attempt in range(_PINS):
-                back_off(attempt)
+                retries.back_off(attempt)
                 with suppress(FileNotFoundError), store.pin(prefix) as view:
                     return read_metadata(view, path, format, _Documents(view, path))
         if error.key is not None and not error.key.startswith(prefix):

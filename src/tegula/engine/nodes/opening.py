@@ -14,7 +14,6 @@ from tegula.engine.stored.chains import chain_of
 from tegula.engine.stored.states import REPLACEMENTS
 from tegula.errors import MetadataError, TegulaError
 from tegula.formats import FORMATS
-from tegula.metadata.fill_values import undefined_fill
 from tegula.runtime.deferred import Later
 
 if TYPE_CHECKING:
@@ -22,10 +21,11 @@ if TYPE_CHECKING:
     from tegula.codecs.serializers.sharding import InnerChain
     from tegula.engine.stored import strings
     from tegula.engine.stored.array import Executor
+    from tegula.metadata import fill_values
     from tegula.metadata.nodes import ArrayMetadata
     from tegula.stores import Store
 else:
-    strings = Later("tegula.engine.stored.strings")
+    fill_values, strings = Later("tegula.metadata.fill_values"), Later("tegula.engine.stored.strings")
 
 __all__ = ["stored_array"]
 
@@ -81,7 +81,7 @@ def stored_array(
     # the fill value; where the format leaves it undefined, zeros stand for it
     fill = metadata.fill_value
     if fill is None:
-        fill = undefined_fill(metadata.data_type)
+        fill = fill_values.undefined_fill(metadata.data_type)
         if metadata.data_type.variable:
             fill[()] = None
     # the codecs

@@ -116,6 +116,8 @@ class Document:
         self.generation: Generation | None = None
         self.changes: int | None = None
         self._count, self._confirmed = opened
+        read_as = metadata.read_as
+        self._seen = read_as[1] if read_as is not None and read_as[0] is self._raw else None
 
     def confirm(self, store: Store, answer: tuple[bytes | None, Generation] | None = None) -> Generation:
         """Check that the document describes the array, and return its generation.
@@ -152,7 +154,9 @@ class Document:
         return self._other is not None and self.generation is None
 
     def confirm_file(self, store: Store, replaced: bool) -> tuple[str, tuple[int, int, int], tuple[int, ...]]:
-        """Do what `confirm` does for the kernel.
+        """Do what `confirm` does for the kernel, which asks again if the file has another generation.
+
+        So the first answer is the document as it was when the array was opened; it is not read again.
 
         Returns
         -------
@@ -161,7 +165,13 @@ class Document:
         """
         if replaced:
             self.replaced(store)
-        generation: Any = self.confirm(store)
+        generation: Any = self._seen
+        self._seen = None
+        if generation is None:
+            generation = self.confirm(store)
+        else:
+            self.check_count(store)
+            self.generation = generation
         inode, changed, size = generation[:3]
         return self.key, (inode, changed, size), self.shape
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,9 +9,14 @@ import numpy as np
 from tegula.errors import MetadataError, UnsupportedError
 from tegula.metadata.data_types import DataType
 from tegula.metadata.fill_values import default_fill, scalar_array, time_to_int
+from tegula.runtime.deferred import Later
 
 if TYPE_CHECKING:
+    import json
+
     import numpy.typing as npt
+else:
+    json = Later("json")
 
 __all__ = ["default_from_json", "default_to_json"]
 

@@ -158,9 +158,10 @@ def _find_oddities(visit: Visit, fmt: Format) -> None:
     if changes:
         values = ", ".join(f"{name} {shorten(json.dumps(value), 200)}" for name, value in changes.items())
         repair = Repair(f"write {values}", partial(set_members, visit, fmt, changes))
-    for key, name, message in oddities(fmt, visit.documents):
-        act = repair if name in changes and key == fmt.shape_key else None
-        visit.find("unusual-document", key, f"{message} (field {name!r})" if name else message, repair=act)
+    for odd in oddities(fmt, visit.documents):
+        act = repair if odd.field in changes and odd.key == fmt.shape_key else None
+        message = f"{odd.message} (field {odd.field!r})" if odd.field else odd.message
+        visit.find("unusual-document", odd.key, message, repair=act)
 
 
 def _fetched(visit: Visit) -> dict[str, bytes]:

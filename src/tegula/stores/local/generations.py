@@ -14,9 +14,14 @@ import os
 import struct
 import sys
 from importlib import import_module
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from tegula.stores.local.open_files import read_at
+from tegula.runtime.deferred import Later
+
+if TYPE_CHECKING:
+    from tegula.stores.local import open_files
+else:
+    open_files = Later("tegula.stores.local.open_files")
 
 __all__ = ["FileGeneration", "fine_time", "generation_of", "is_later", "needs_more", "new_time", "state_of"]
 
@@ -116,5 +121,5 @@ def _digest(fd: int, size: int, contents: memoryview | None) -> int:
         digest.update(contents)
     else:
         for start in range(0, size, _PIECE):
-            digest.update(read_at(fd, start, min(size, start + _PIECE)))
+            digest.update(open_files.read_at(fd, start, min(size, start + _PIECE)))
     return int.from_bytes(digest.digest(), "little")

@@ -9,13 +9,16 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 from tegula.errors import StoreError, TegulaError
 from tegula.runtime import system
 from tegula.runtime.system import same_file, spells
 from tegula.stores.arguments import check_key
-from tegula.stores.local.open_files import Held
 from tegula.stores.names import HIDDEN, absolute, has_twins, name_flaw, reason, swap_case
+
+if TYPE_CHECKING:
+    from tegula.stores.local.open_files import Held
 
 __all__ = ["AT_ROOT", "Root", "is_plain"]
 

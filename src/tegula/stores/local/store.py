@@ -41,20 +41,19 @@ from tegula.stores.capabilities import (
     StateListing,
 )
 from tegula.stores.interface import Store
-from tegula.stores.local import kernel as kernels
 from tegula.stores.local import root as roots
-from tegula.stores.local.directories import SWEPT, Directory, make_directories, note_swept, prune, sweep, vacate
 from tegula.stores.local.generations import generation_of, state_of
-from tegula.stores.local.kernel import kernel_in_use, with_one_of
-from tegula.stores.local.open_files import Contents, FileLock, Held, OpenFile, read_at, real_path
 from tegula.stores.local.root import AT_ROOT, Root
 from tegula.stores.names import directories_above, file_url, path_of_url
 from tegula.stores.operations import Writable
 
 if TYPE_CHECKING:
-    from tegula.stores.local import beside, trees
+    from tegula.stores.local import beside, directories, open_files, trees
+    from tegula.stores.local import kernel as kernels
+    from tegula.stores.local.open_files import Contents
 else:
-    beside = Later("tegula.stores.local.beside")
+    beside, directories = Later("tegula.stores.local.beside"), Later("tegula.stores.local.directories")
+    kernels, open_files = Later("tegula.stores.local.kernel"), Later("tegula.stores.local.open_files")
     trees = Later("tegula.stores.local.trees")
 
 __all__ = ["LocalStore"]
@@ -232,9 +231,9 @@ class LocalStore(
                 if start == stop:
                     value = b""
                 else:
-                    value = os.read(fd, size) if stop - start == size else read_at(fd, start, stop)
+                    value = os.read(fd, size) if stop - start == size else open_files.read_at(fd, start, stop)
                 if len(value) != stop - start:
-                    value = read_at(fd, start, stop)
+                    value = open_files.read_at(fd, start, stop)
                 return (value, generation_of(status, fd)) if with_generation else value
             except StoreError as error:
                 error.within(key=key)
@@ -252,7 +251,7 @@ class LocalStore(
         alike = start == 0 and most and most <= _TOGETHER and all(part == (0, most) for _, part in wanted)
         if not alike or not most or len(wanted) < 2:
             return super().get_many(wanted)
-        kernel_in_use()  # loads it
+        kernels.kernel_in_use()  # loads it
         values = self.read_together([key for key, _ in wanted], most, config.current().threads)
         return [self.get(*request) if value is False else value for request, value in zip(wanted, values)]
 
@@ -263,7 +262,7 @@ class LocalStore(
         loaded.
         """
         usual = type(self) is LocalStore and type(self._root) is Root and self._root.ignores_case is False
-        kernel = kernel_in_use(loads=False) if usual else None
+        kernel = kernels.kernel_in_use(loads=False) if usual else None
         if kernel is not None:
             try:
                 values: list[Any] = kernel.read_files(self._root.base, keys, most, threads)
@@ -330,11 +329,11 @@ class LocalStore(
             self._check_writable(key)
         parent, _, name = key.rpartition("/")
         contents: Contents
-        if isinstance(value, OpenFile):  # of `copy_from`
+        if isinstance(value, open_files.OpenFile):  # of `copy_from`
             contents, kernel = value, None
         else:
             contents = memoryview(value) if type(value) is bytes else flat_view(value, key)
-            kernel = (kernels.loaded if kernels.is_allowed else None) or kernel_in_use()
+            kernel = (kernels.loaded if kernels.is_allowed else None) or kernels.kernel_in_use()
         try:
             for _ in range(_ATTEMPTS):
                 if self._root.ignores_case is not False:
@@ -342,7 +341,7 @@ class LocalStore(
                 path = self._root.known.get(parent) or self._root.directory(parent)
                 if path is not None:
                     try:
-                        if kernel is not None and path in SWEPT:
+                        if kernel is not None and path in directories.SWEPT:
                             made: Generation | None = kernel.put_file(path, name, contents, if_generation, self._sync)
                             if made is not None:
                                 return made
@@ -356,11 +355,11 @@ class LocalStore(
             error.within(key=key)
             raise
         except TegulaError as error:
-            prune(self._root, parent)
+            directories.prune(self._root, parent)
             error.within(key=key)
             raise
         except (OSError, ValueError) as error:
-            prune(self._root, parent)
+            directories.prune(self._root, parent)
             raise self._root.failure("write", key, error) from error
         raise StoreError(f"can't write {self._root.base}{key}: its directory keeps vanishing", key=key)
 
@@ -380,7 +379,7 @@ class LocalStore(
             status = source._open_value(key, opened)
             if status is None:
                 return None
-            contents: Any = OpenFile(opened[0], status.st_size)
+            contents: Any = open_files.OpenFile(opened[0], status.st_size)
             LocalStore.set(self, new, contents, if_generation=ABSENT if create else None)
             return int(status.st_size)
         finally:
@@ -403,16 +402,16 @@ class LocalStore(
 
     def _replace(self, path: str, name: str, value: Contents, if_generation: Generation | None) -> Generation:
         """Put a file in its place in a directory, from which leftovers of killed writers are removed first."""
-        with Directory(path, sync=self._sync) as directory:
-            if real_path(path) not in SWEPT:
-                sweep(path, directory)
+        with directories.Directory(path, sync=self._sync) as directory:
+            if open_files.real_path(path) not in directories.SWEPT:
+                directories.sweep(path, directory)
             return directory.replace(name, value, if_generation)
 
     def _make_way(self, key: str, error: OSError) -> None:
         """Raise an error of writing a file again, unless what was in its way is gone."""
         if isinstance(error, FileNotFoundError):  # another process may remove the directory while it is still empty
             self._root.forget(key.rpartition("/")[0])
-        elif not vacate(self._root, key):  # which error a directory raises depends on the system
+        elif not directories.vacate(self._root, key):  # which error a directory raises depends on the system
             raise error
 
     def delete(self, key: str, *, if_generation: Generation | None = None) -> None:
@@ -422,10 +421,10 @@ class LocalStore(
         with self._root.reporting("delete", key):
             path = self._root.directory(parent)
             if path is not None and not (self._root.ignores_case is not False and self._root.twin(key)):
-                with suppress(FileNotFoundError), Directory(path, sync=self._sync) as directory:
+                with suppress(FileNotFoundError), directories.Directory(path, sync=self._sync) as directory:
                     directory.remove(name, if_generation)
                     if_generation = None
-                prune(self._root, parent)
+                directories.prune(self._root, parent)
         if if_generation not in (None, ABSENT):
             raise ConflictError("the value has been deleted since it was read", key=key)
 
@@ -436,7 +435,7 @@ class LocalStore(
         waits for the new file.
         """
         self._root.check(key)
-        return FileLock(partial(self._root.path, key))
+        return open_files.FileLock(partial(self._root.path, key))
 
     def _open_unusual(self, key: str, error: OSError | ValueError, opened: list[int]) -> None:
         """Open a key that could not be opened plainly: a link that leads to a file of the store."""
@@ -489,7 +488,7 @@ class LocalStore(
             children = trees.directories(self._root, prefix)
         for start in range(0, len(children), _LOOKED_UP):
             some = children[start : start + _LOOKED_UP]
-            yield from with_one_of(names, some, self.exists, is_exact=self._root.ignores_case is False)
+            yield from kernels.with_one_of(names, some, self.exists, is_exact=self._root.ignores_case is False)
 
     def make_prefix(self, prefix: str) -> None:
         """Make the directory of a prefix; see `EmptyDirectories.make_prefix`."""
@@ -622,9 +621,9 @@ class LocalStore(
             for _ in range(_ATTEMPTS):
                 path = self._root.directory(parent)
                 if path is not None and os.path.isdir(path):
-                    if real_path(path) not in SWEPT:
-                        with suppress(FileNotFoundError), Directory(path, sync=self._sync) as directory:
-                            sweep(path, directory)
+                    if open_files.real_path(path) not in directories.SWEPT:
+                        with suppress(FileNotFoundError), directories.Directory(path, sync=self._sync) as directory:
+                            directories.sweep(path, directory)
                     return True
                 self._root.forget(parent)
                 self._make_directory(parent)
@@ -651,7 +650,7 @@ class LocalStore(
         FileNotFoundError
             If there is no such directory.
         """
-        with Held() as held:
+        with open_files.Held() as held:
             root = self._root.pinned(prefix[:-1], held)
             view = self
             if root is not None:
@@ -670,7 +669,9 @@ class LocalStore(
                 f"{anchor} has been deleted or moved since it was opened, so nothing is written beside it"
             )
         # new directories need not be swept
-        return make_directories(self._root.at(name), sync=self._sync, anchor=anchor, note=note_swept)
+        return directories.make_directories(
+            self._root.at(name), sync=self._sync, anchor=anchor, note=directories.note_swept
+        )
 
     def _check_writable(self, key: str) -> None:
         if not (type(key) is str and roots.is_plain(key)):

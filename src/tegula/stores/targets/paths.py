@@ -33,6 +33,7 @@ __all__ = [
     "local_path",
     "location_of",
     "may_be_local",
+    "may_be_view",
     "name_below",
     "path_text",
     "pipeline_of",
@@ -135,6 +136,11 @@ def address_of(target: Any, path: str, format: str | None = None) -> tuple[Any, 
                 raise MetadataError(f"the URL names the format {scheme}, not {format}", path=shown, field="format")
             format = scheme
     return where, "/".join(part for name in (*paths, path) if (part := clean(name))), format
+
+
+def may_be_view(target: Any) -> bool:
+    """Return whether a target names a JSON file, which may be the document of a view."""
+    return isinstance(target, (str, os.PathLike)) and str(target).endswith(".json")
 
 
 def _exists(path: str) -> bool:

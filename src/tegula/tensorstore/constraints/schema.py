@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from itertools import repeat
+from operator import attrgetter, is_
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -164,7 +166,7 @@ class Schema(Constraints, Indexable):
 
     @property
     def _is_empty(self) -> bool:
-        return all(getattr(self, name) is None for name in Schema.__slots__)
+        return all(map(is_, _values(self), repeat(None)))
 
     def update(
         self,
@@ -414,4 +416,5 @@ Schema._members = {
     ),
     "schema": Member(lambda schema, other: schema._put_all(checked("schema", other, Schema))),
 }
+_values = attrgetter(*Schema.__slots__)
 _OWN = tuple(name for name, member in Schema._members.items() if member.json is not None)

@@ -148,14 +148,16 @@ impl LocalFiles {
     /// Begin any other operation on such values; errors are as for `reading`.
     pub fn writing(&self, prefix: &str, hint: usize) -> Result<Session<'_>> {
         let Some((node, _)) = &self.node else { return Ok(self.session(prefix, hint)) };
-        if !node.is_known() {
-            self.confirm()?;
+        if !node.is_known()
+            && let Some(place) = self.confirm()?
+        {
+            return Ok(self.session_at(prefix, hint, Some(place)));
         }
         for attempt in 0..backoff::ATTEMPTS {
             match self.open_path(node.prefix(), PLACE) {
                 Ok(file) => return Ok(self.session_at(prefix, hint, Some(Arc::new(Place::new(file))))),
                 // gone, or only for a moment
-                Err(Errno(libc::ENOENT)) => self.confirm()?,
+                Err(Errno(libc::ENOENT)) => drop(self.confirm()?),
                 Err(_) => return Ok(self.session_at(prefix, hint, None)),
             }
             backoff::wait(attempt);
@@ -184,16 +186,16 @@ impl LocalFiles {
         self.base.as_os_str().as_encoded_bytes()
     }
 
-    /// Learn the present state of the node's document, which has to describe the node still.
-    fn confirm(&self) -> Result<()> {
-        let Some((node, confirm)) = &self.node else { return Ok(()) };
+    /// Learn the present state of the node's document, which has to describe the node still; return its directory.
+    fn confirm(&self) -> Result<Option<Arc<Place>>> {
+        let Some((node, confirm)) = &self.node else { return Ok(None) };
         for attempt in 0..backoff::ATTEMPTS {
             let found = confirm(false)?;
             let place = self.open_place(node.prefix());
             match node.learn(found, place.as_ref().map(|place| place.file.as_fd()), self.base()) {
-                Learnt::Known => return Ok(()),
+                Learnt::Known => return Ok(place),
                 Learnt::Changed => backoff::wait(attempt),
-                Learnt::Replaced => return confirm(true).map(|_| ()),
+                Learnt::Replaced => return confirm(true).map(|_| None),
             }
         }
         Err(Error::Changed)
