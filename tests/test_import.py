@@ -212,7 +212,7 @@ def test_threads_import_nothing(format: str) -> None:
 
 @pytest.mark.slow(always=True)
 @pytest.mark.parametrize("driver", ["zarr", "zarr3", "n5"])
-def test_the_tensorstore_interface_imports_other_types_of_numbers_when_they_are_used(driver: str) -> None:
+def test_tensorstore_types_that_numpy_lacks_are_imported_on_use(driver: str) -> None:
     subprocess.run([sys.executable, "-c", FACE, driver], check=True, timeout=300)
 
 

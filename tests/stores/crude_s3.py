@@ -143,10 +143,17 @@ def etag(value: bytes) -> str:
     return f'"{hashlib.md5(value).hexdigest()}"'
 
 
+_ports: set[int] = set()
+
+
 @contextmanager
 def crude_s3() -> Iterator[CrudeS3]:
-    """Serve until the ``with`` block ends."""
+    """Serve until the ``with`` block ends, at a port that had no other server, since what was found out is remembered."""
     server = CrudeS3()
+    while server.server_port in _ports:
+        server.server_close()
+        server = CrudeS3()
+    _ports.add(server.server_port)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:
