@@ -148,7 +148,7 @@ _ports: set[int] = set()
 
 @contextmanager
 def crude_s3() -> Iterator[CrudeS3]:
-    """Serve until the ``with`` block ends, at a port that had no other server, since what was found out is remembered."""
+    """Serve until the ``with`` block ends, at a port of its own, since what was found out there is remembered."""
     server = CrudeS3()
     while server.server_port in _ports:
         server.server_close()
