@@ -91,7 +91,8 @@ import os, sys, threading, time, warnings
 from tegula.runtime import deferred
 
 warnings.simplefilter("ignore")  # about a fork of a process with threads
-module = deferred.Later("slow_module", is_slow=True)
+deferred._SLOW = {"slow_module"}
+module = deferred.Later("slow_module")
 deferred.load()
 assert "slow_module" not in sys.modules
 thread = threading.Thread(target=lambda: module.last)

@@ -23,7 +23,7 @@ from tegula.runtime.deferred import Later
 if TYPE_CHECKING:
     import ml_dtypes
 else:
-    ml_dtypes = Later("ml_dtypes", is_slow=True)
+    ml_dtypes = Later("ml_dtypes")
 
 __all__ = ["CastValue", "build", "cast"]
 

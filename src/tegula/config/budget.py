@@ -35,7 +35,7 @@ _OTHER: Final = {
     b"\x1f\x8b": "compressed by gzip, and the server or the file system does not say so",
     b"version https://git-lfs": "a pointer of Git LFS; get the file itself, by git lfs pull",
 }
-_BEYOND_16_BITS: Final = 0xF0  # the least byte with which such a character begins in UTF-8
+_BEYOND_16_BITS: Final = range(0xF0, 0xF5)  # the bytes with which such characters begin in UTF-8
 
 
 class Budget:
@@ -186,7 +186,7 @@ def check_values(raw: bytes, fail: type[TegulaError] = MetadataError, budget: Bu
         return
     check_size(len(raw), "a document", fail)
     # at most so many values, and the text, whose characters all take as much as the widest of them
-    width = 1 if raw.isascii() else 4 if max(raw) >= _BEYOND_16_BITS else 2
+    width = 1 if raw.isascii() else 4 if any(first in raw for first in _BEYOND_16_BITS) else 2
     count = raw.count
     containers = count(b"[") + count(b"{") - 2 * count(b"{{")  # which can only be in a text
     values = count(b",") + count(b":") + count(b'"') // 2

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import ml_dtypes
 else:
-    json, ml_dtypes = Later("json"), Later("ml_dtypes", is_slow=True)
+    json, ml_dtypes = Later("json"), Later("ml_dtypes")
 
 __all__ = [
     "BYTES",

@@ -19,7 +19,7 @@ from tegula.runtime.deferred import Later
 if TYPE_CHECKING:
     import ml_dtypes
 else:
-    ml_dtypes = Later("ml_dtypes", is_slow=True)
+    ml_dtypes = Later("ml_dtypes")
 
 __all__ = ["MODES", "FloatFormat", "float_format", "round_big_integers", "round_to_format", "round_to_integers"]
 

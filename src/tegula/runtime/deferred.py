@@ -21,6 +21,8 @@ __all__ = ["Later", "after_fork", "at_exit", "before_threads", "load", "matcher"
 _Call = TypeVar("_Call", bound=Callable[[], object])
 _last_calls: Final[dict[int, Callable[[], object]]] = {}
 _left: Final[dict[str, None]] = {}  # modules that threads may need
+_SLOW: Final = frozenset(("ml_dtypes",))
+"""Modules that take so long to import that `load` leaves them out; a fork waits while a thread imports one."""
 _importing: Final = _thread.RLock()  # held while a slow module is imported, and by each fork
 
 
@@ -90,10 +92,7 @@ class Later:
     Parameters
     ----------
     name : str
-        Full name of the module, which `load` imports, too, unless it is slow.
-    is_slow : bool
-        Whether the import takes so long that only those who need the module should wait for it. If that is a thread, a
-        fork waits until it is done.
+        Full name of the module, which `load` imports, too, unless it takes long (`_SLOW`).
 
     Examples
     --------
@@ -101,15 +100,15 @@ class Later:
     [1]
     """
 
-    __slots__ = ("__dict__", "_is_slow", "_name")
+    __slots__ = ("__dict__", "_name")
 
-    def __init__(self, name: str, *, is_slow: bool = False) -> None:
-        self._name, self._is_slow = name, is_slow
-        if not is_slow:
+    def __init__(self, name: str) -> None:
+        self._name = name
+        if name not in _SLOW:
             before_threads([name])
 
     def __getattr__(self, name: str) -> Any:
-        if self._is_slow:
+        if self._name in _SLOW:
             with _importing:
                 module = import_module(self._name)
         else:

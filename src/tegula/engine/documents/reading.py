@@ -93,9 +93,18 @@ class _Documents(Mapping[str, bytes]):
             self._together = False  # each document is requested by itself and raises its own error
 
     def settle(self, node: NodeMetadata | None) -> None:
-        """Note the generation of an array's document; cache only the documents of the node's format."""
-        if self.read_as is not None and type(node) is ArrayMetadata:
-            _set_read_as(node, self.read_as)
+        """Note the generation of the node's document; cache only the documents of the node's format."""
+        if self.read_as is not None:
+            raw, generation = self.read_as
+            if type(node) is ArrayMetadata:
+                _set_read_as(node, self.read_as)
+            elif (
+                isinstance(node, GroupMetadata)
+                and node.consolidated is not None
+                and node.documents.get(find_format(node.format).consolidated_key) is raw
+            ):
+                consolidated: Any = node.consolidated
+                consolidated.generation = generation
         if self._kept:
             used = self._used.union(find_format(node.format).keys) if node is not None else set()
             if unused := self._known.keys() - used:
@@ -265,9 +274,6 @@ def read_metadata(
         )
         if isinstance(documents, _Documents):
             documents.settle(node)
-            consolidated: Any = node.consolidated if isinstance(node, GroupMetadata) else None
-            if consolidated is not None and documents.read_as is not None:
-                consolidated.generation = documents.read_as[1]
         if node is None and kept and fetched and isinstance(store, Pinning):
             # perhaps one node took the place of another, and the documents of each were looked up in the other one
             with suppress(FileNotFoundError):

@@ -98,7 +98,8 @@ DTypeLike = dtype | str | np.dtype[Any] | type
 
 TYPES: dict[str, dtype] = {}
 """TensorStore's types by name."""
-_BY_NUMPY: dict[np.dtype[Any], dtype] = {}  # but for those that NumPy lacks
+_BY_NUMPY: dict[np.dtype[Any], dtype] = {}
+"""The same types by their NumPy dtype, without those of ml_dtypes, so that none of these is imported here."""
 
 
 def _new(name: str, numpy_dtype: np.dtype[Any], kind: Any = None) -> dtype:
